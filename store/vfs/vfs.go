@@ -1,0 +1,177 @@
+// Package vfs is the file system seam: everything the store, its tables and
+// the nameserver put on disk goes through an FS, so that a crash is a unit
+// test.
+//
+//   - OS is the real file system.
+//   - Mem keeps everything in memory with sparse files, knows what was synced
+//     and what was not, and can be cloned as a crash (CrashClone) or the mere
+//     death of the process (ProcessKillClone) would leave it.
+//   - Injector wraps either one: it reports every operation before it happens
+//     and fails the ones a test asks for.
+//
+// Durability contract, the one of POSIX and no more: the content of a file is
+// safe after its Sync or Datasync; its name is safe after SyncDir of the
+// folder that holds it. A rename is atomic.
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"syscall"
+)
+
+// FS is a file system. Paths are as given to package os. Errors of missing and
+// existing names match fs.ErrNotExist and fs.ErrExist.
+type FS interface {
+	// Create makes an empty file for reading and writing, truncating an old one.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// OpenReadWrite opens an existing file for reading and writing.
+	OpenReadWrite(name string) (File, error)
+	// Remove removes a file or an empty directory.
+	Remove(name string) error
+	// RemoveAll removes a file or a whole tree; a missing one is no error.
+	RemoveAll(name string) error
+	// Rename atomically gives a file or directory a new name, replacing a file
+	// that has it.
+	Rename(oldName, newName string) error
+	// Link makes newName a second name of oldName's content (hard link).
+	Link(oldName, newName string) error
+	// MkdirAll makes a directory and its parents; existing ones are no error.
+	MkdirAll(dir string) error
+	// ReadDir lists the entries of a directory, sorted by name.
+	ReadDir(dir string) ([]Entry, error)
+	// Stat describes a file or directory.
+	Stat(name string) (Entry, error)
+	// SyncDir makes the creations, renames and removals in dir durable.
+	SyncDir(dir string) error
+	// Lock takes the process lock (POSIX record lock on byte 0, the one Java's
+	// FileChannel.tryLock(0, 1, false) takes) on name, creating the file with
+	// the text "lock". A held lock is a *LockedError, which wraps ErrLocked.
+	Lock(name string) (io.Closer, error)
+	// Usage reports the disk that holds dir.
+	Usage(dir string) (Usage, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Name is the path the file was opened with.
+	Name() string
+	// Size is the length in bytes.
+	Size() (int64, error)
+	// Truncate sets the length; new bytes are zero and need no disk blocks.
+	Truncate(size int64) error
+	// Preallocate extends the file to size bytes of zeros, with blocks reserved
+	// where the file system can do so. It never shortens a file.
+	Preallocate(size int64) error
+	// Sync is fsync; Datasync is fdatasync (content and length, not times).
+	Sync() error
+	Datasync() error
+}
+
+// Entry describes a file or directory.
+type Entry struct {
+	Name      string // base name
+	Size      int64  // bytes
+	Dir       bool
+	ModMillis int64 // Unix milliseconds
+}
+
+// Usage is what a disk holds, in bytes. Avail is what an ordinary user may
+// still write; it is smaller than Free where blocks are kept for root.
+type Usage struct{ Total, Free, Avail int64 }
+
+// ErrLocked says that another broker holds the lock.
+var ErrLocked = errors.New("held by another process")
+
+// LockedError names the lock file and, where the system tells, its holder.
+type LockedError struct {
+	Path string
+	PID  int // 0 if unknown
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s is held by another process: stop it, or use another folder", e.Path)
+	}
+	return fmt.Sprintf("%s is held by process %d: stop it, or use another folder", e.Path, e.PID)
+}
+
+// Unwrap makes errors.Is(err, ErrLocked) true.
+func (e *LockedError) Unwrap() error { return ErrLocked }
+
+// DiskFull reports whether err means that the disk or the quota is exhausted,
+// which heals when space is freed, unlike every other write error.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// ReadFile returns the content of a file of at most limit bytes.
+func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // nothing was written, so nothing can be lost
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, fmt.Errorf("read %s: it has %d bytes, more than the %d allowed", name, size, limit)
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// WriteFile makes name hold exactly data and syncs it. The directory is not
+// synced, and a crash in between leaves a torn file: write to a temporary name
+// and rename it where that matters.
+func WriteFile(fsys FS, name string, data []byte) error {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(data, 0); err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// MkdirAllSync is MkdirAll after which the names of all directories it made
+// are durable. Existing directories cost one Stat and no sync.
+func MkdirAllSync(fsys FS, dir string) error {
+	dir = filepath.Clean(dir)
+	var made []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		made = append(made, d)
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for i := len(made) - 1; i >= 0; i-- {
+		if err := fsys.SyncDir(filepath.Dir(made[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
