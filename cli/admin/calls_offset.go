@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"mqctl/broker/remoting"
+)
+
+// ConsumerOffset is the committed offset of a group in one queue (14); ok is
+// false when none is stored.
+func (c *Client) ConsumerOffset(ctx context.Context, addr, group, topic string, queue int32) (offset int64, ok bool, err error) {
+	ext := queueExt(topic, queue)
+	ext["consumerGroup"] = group
+	ext["setZeroIfNotFound"] = "false"
+	offset, err = c.number(ctx, addr, remoting.ReqQueryConsumerOffset, ext, "offset")
+	var refused *Refused
+	if errors.As(err, &refused) && refused.Code == remoting.CodeQueryNotFound {
+		return 0, false, nil
+	}
+	return offset, err == nil, err
+}
+
+// CommitOffset stores the offset of a group in one queue (15).
+func (c *Client) CommitOffset(ctx context.Context, addr, group, topic string, queue int32, offset int64) error {
+	ext := queueExt(topic, queue)
+	ext["consumerGroup"] = group
+	ext["commitOffset"] = strconv.FormatInt(offset, 10)
+	_, err := c.call(ctx, addr, request{code: remoting.ReqUpdateConsumerOffset, ext: ext, write: true})
+	return err
+}
+
+// MaxOffset is the next offset to be written of a queue (30); 0 for an unknown one.
+func (c *Client) MaxOffset(ctx context.Context, addr, topic string, queue int32) (int64, error) {
+	return c.number(ctx, addr, remoting.ReqGetMaxOffset, queueExt(topic, queue), "offset")
+}
+
+// MinOffset is the first readable offset of a queue (31); 0 for an unknown one.
+func (c *Client) MinOffset(ctx context.Context, addr, topic string, queue int32) (int64, error) {
+	return c.number(ctx, addr, remoting.ReqGetMinOffset, queueExt(topic, queue), "offset")
+}
+
+// OffsetAt is the offset of the first message stored at or after millis (29).
+func (c *Client) OffsetAt(ctx context.Context, addr, topic string, queue int32, millis int64) (int64, error) {
+	ext := queueExt(topic, queue)
+	ext["timestamp"] = strconv.FormatInt(millis, 10)
+	return c.number(ctx, addr, remoting.ReqSearchOffsetByTimestamp, ext, "offset")
+}
+
+// EarliestStoreTime is the store time in milliseconds of a queue's first message (32); -1 when it is empty.
+func (c *Client) EarliestStoreTime(ctx context.Context, addr, topic string, queue int32) (int64, error) {
+	return c.number(ctx, addr, remoting.ReqGetEarliestMsgStoreTime, queueExt(topic, queue), "timestamp")
+}
+
+func queueExt(topic string, queue int32) remoting.Map {
+	return remoting.Map{"topic": topic, "queueId": strconv.Itoa(int(queue))}
+}
+
+// number reads one number out of an answer's header.
+func (c *Client) number(ctx context.Context, addr string, code int, ext remoting.Map, field string) (int64, error) {
+	resp, err := c.call(ctx, addr, request{code: code, ext: ext})
+	if err != nil {
+		return 0, err
+	}
+	return extNumber(addr, code, resp, field)
+}
+
+func extNumber(addr string, code int, resp *remoting.Response, field string) (int64, error) {
+	n, err := strconv.ParseInt(resp.Ext[field], 10, 64)
+	if err != nil {
+		return 0, &BadAnswer{Addr: addr, Request: code, Err: errors.New("field " + field + " is missing or no number")}
+	}
+	return n, nil
+}
