@@ -1,0 +1,63 @@
+# Every target works on a fresh machine with only Go, unless it says what more it needs.
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS = -X mqctl/cli.version=$(VERSION)
+DATA ?= data
+FUZZTIME ?= 60s
+BENCHCOUNT ?= 5
+COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
+
+.PHONY: all build run test race lint fmt layers check fuzz bench benchcmp cover compat compat-java clean
+
+all: build
+
+build: ## the binary ./mqctl
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o mqctl ./cli/mqctl
+
+run: build ## a working broker with an embedded nameserver on 127.0.0.1; its data in ./data
+	./mqctl broker start --store $(DATA)
+
+test: ## all tests of the main module
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+fmt: ## formats everything
+	gofmt -w broker cli replication store subgroup testdata/compat .ci
+
+layers: ## do the imports keep to the picture in broker/ARCHITECTURE.md, and the sources to the house rules?
+	$(GO) run .ci/layers.go
+
+lint: layers ## needs .ci/bin/golangci-lint: .ci/tools installs it
+	$(GO) vet ./...
+	cd testdata/compat && $(GO) vet . && $(GO) vet -tags java .
+	.ci/bin/golangci-lint run --config .ci/golangci.yml ./...
+
+check: build lint test race compat ## what CI runs, but for what needs Java
+
+fuzz: ## each fuzz target for FUZZTIME
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
+
+bench: ## Go benchmarks; .ci/bench-load.sh measures a running broker under load
+	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
+
+benchcmp: ## benchmarks of this tree against a commit: make benchcmp OLD=ref
+	.ci/benchcmp $(OLD)
+
+cover:
+	$(GO) test -coverprofile cover.out ./... && $(GO) tool cover -func cover.out | tail -1
+
+compat: ## the official Go client against a broker of its own (fetches the client's module)
+	cd testdata/compat && $(GO) test -count=1 -timeout 20m .
+
+compat-java: ## the original's client, mqadmin, nameserver and broker against ours; needs Java 11 or later and Maven
+	mvn -B -q -f testdata/compat/java/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(COMPAT_JAVA)/lib
+	javac -nowarn -cp '$(COMPAT_JAVA)/lib/*' -d $(COMPAT_JAVA)/classes testdata/compat/java/Compat.java
+	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
+	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin|Apache|Across' .
+
+clean:
+	rm -rf mqctl cover.out .ci/bin $(COMPAT_JAVA)
