@@ -20,7 +20,7 @@ import (
 // longest matching prefix counts.
 var allowed = map[string][]string{
 	"mqctl/cli/mqctl":         {"mqctl/cli"},
-	"mqctl/cli/admin":         {"mqctl/broker/remoting", "mqctl/broker/topic", "mqctl/subgroup", "mqctl/store/record", "mqctl/store/fastjson"},
+	"mqctl/cli/admin":         {"mqctl/broker/remoting", "mqctl/broker/topic", "mqctl/subgroup", "mqctl/store/record", "mqctl/store/table", "mqctl/store/fastjson"},
 	"mqctl/cli":               {"mqctl/cli/admin", "mqctl/broker", "mqctl/subgroup", "mqctl/store"},
 	"mqctl/broker":            {"mqctl/broker", "mqctl/subgroup", "mqctl/store", "mqctl/replication"},
 	"mqctl/broker/nameserver": {"mqctl/broker/remoting", "mqctl/broker/topic", "mqctl/store/vfs", "mqctl/store/table", "mqctl/store/fastjson"},
@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"mqctl/broker/delay":      {"mqctl/store", "mqctl/broker/topic", "mqctl/subgroup"},
 	"mqctl/broker/stats":      {},
 	"mqctl/replication":       {"mqctl/store", "mqctl/replication"},
-	"mqctl/subgroup":          {"mqctl/store/table", "mqctl/store/record", "mqctl/store/vfs", "mqctl/store/fastjson"},
+	"mqctl/subgroup":          {"mqctl/subgroup", "mqctl/store/table", "mqctl/store/record", "mqctl/store/vfs", "mqctl/store/fastjson"},
 	"mqctl/store/record":      {},
 	"mqctl/store/vfs":         {},
 	"mqctl/store/fastjson":    {},
