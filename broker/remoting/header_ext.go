@@ -1,0 +1,107 @@
+package remoting
+
+// scanExt takes the object extFields (or null) and packs it over its own text:
+// each key and value stays where it is or moves towards the front, the lengths take
+// the place of punctuation. Only an object with values that are no strings, which
+// no known client sends, is copied instead.
+//
+//	{"topic":"T","queueId":"3"}        27 bytes of JSON
+//	..topic...T..queueId...3           24 bytes packed, lengths where the dots are
+func (s *scanner) scanExt() (Fields, error) {
+	switch s.peek() {
+	case 'n':
+		_, err := s.skip()
+		return Fields{}, err
+	case '{':
+	default:
+		return Fields{}, s.fail("extFields is no object")
+	}
+	start, w := s.i, s.i
+	s.i++
+	if s.take('}') {
+		return Fields{}, nil
+	}
+	for {
+		s.peek()
+		key, err := s.str()
+		if err != nil {
+			return Fields{}, err
+		}
+		if len(key) > 1<<16-1 {
+			return Fields{}, s.fail("key of an ext field too long")
+		}
+		if !s.take(':') {
+			return Fields{}, s.fail("no colon after a key of extFields")
+		}
+		if s.peek() != '"' {
+			return s.copyExt(append([]byte(nil), s.b[start:w]...), key)
+		}
+		value, err := s.str()
+		if err != nil {
+			return Fields{}, err
+		}
+		// w+2 <= where key lies and w+2+len(key)+3 <= where value lies: what is
+		// written has been read.
+		w = packField(s.b, w, key, value)
+		more, err := s.afterExtField()
+		if err != nil {
+			return Fields{}, err
+		}
+		if !more {
+			return Fields{raw: s.b[start:w:w]}, nil
+		}
+	}
+}
+
+// afterExtField takes what stands after a value: a comma (true) or the end.
+func (s *scanner) afterExtField() (more bool, err error) {
+	if s.take(',') {
+		return true, nil
+	}
+	if s.take('}') {
+		return false, nil
+	}
+	return false, s.fail("no comma between ext fields")
+}
+
+// packField writes one field at b[w] and returns the place after it.
+func packField(b []byte, w int, key, value []byte) int {
+	k, v := len(key), len(value)
+	b[w], b[w+1] = byte(k>>8), byte(k)
+	w += packedKeyLen
+	w += copy(b[w:], key)
+	b[w], b[w+1], b[w+2] = byte(v>>16), byte(v>>8), byte(v)
+	w += packedValueLen
+	return w + copy(b[w:], value)
+}
+
+// copyExt goes on after a key whose value is no string, packing into out. null
+// leaves the field out; everything else gives its text.
+func (s *scanner) copyExt(out, key []byte) (Fields, error) {
+	for {
+		null := s.peek() == 'n'
+		value, err := s.skip()
+		if err != nil {
+			return Fields{}, err
+		}
+		if !null {
+			at := len(out)
+			out = append(out, make([]byte, packedKeyLen+len(key)+packedValueLen+len(value))...)
+			packField(out, at, key, value)
+		}
+		more, err := s.afterExtField()
+		if err != nil || !more {
+			return Fields{raw: out}, err
+		}
+		s.peek()
+		if key, err = s.str(); err != nil {
+			return Fields{}, err
+		}
+		if len(key) > 1<<16-1 {
+			return Fields{}, s.fail("key of an ext field too long")
+		}
+		if !s.take(':') {
+			return Fields{}, s.fail("no colon after a key of extFields")
+		}
+	}
+}
