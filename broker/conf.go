@@ -249,7 +249,8 @@ func (c *Config) loadFile(problems *ConfigErrors) {
 		}
 		c.set(e.key, e.value, Origin{"file", where}, e.line, problems)
 	}
-	c.values["brokerConfigPath"].Value = c.in.File
+	path := c.values["brokerConfigPath"]
+	path.Value, path.Default = c.in.File, c.in.File
 }
 
 // envPrefix begins the variables that set broker keys.
@@ -280,14 +281,14 @@ func (c *Config) loadEnv(problems *ConfigErrors) {
 func EnvName(key string) string {
 	var b strings.Builder
 	b.WriteString(envPrefix)
-	lower := func(i int) bool { return i >= 0 && i < len(key) && (key[i] >= 'a' || key[i] <= '9' && key[i] >= '0') }
+	lower := func(i int) bool { return i < len(key) && key[i] >= 'a' }
 	for i := range len(key) {
 		switch c := key[i]; {
 		case c == '.':
 			b.WriteByte('_')
 			continue
 		case c < 'A' || c > 'Z' || i == 0 || key[i-1] == '.':
-		case lower(i-1) || lower(i+1):
+		case key[i-1] < 'A' || lower(i-1) || lower(i+1):
 			b.WriteByte('_')
 		}
 		b.WriteString(strings.ToUpper(key[i : i+1]))
@@ -359,7 +360,7 @@ func (c *Config) loadSaved(problems *ConfigErrors) {
 		}
 		c.set(e.key, e.value, Origin{"saved", path + ":" + strconv.Itoa(e.line)}, e.line, problems)
 	}
-	c.computeDefaults()
+	c.recomputeDefaults()
 }
 
 // Value returns the value of a key in its kept form; it panics for a name that

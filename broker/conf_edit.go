@@ -30,6 +30,9 @@ func editProperties(data []byte, values map[string]string) ([]byte, error) {
 		lines = slices.Replace(lines, e.line-1, e.lastLine, e.key+"="+escapeProperty(v))
 		delete(todo, canonical(e.key))
 	}
+	if n := len(lines); n > 0 && endsInBackslash(lines[n-1]) {
+		lines = append(lines, "") // ends the value that would go on
+	}
 	for _, key := range slices.Sorted(maps.Keys(todo)) {
 		lines = append(lines, key+"="+escapeProperty(todo[key]))
 	}

@@ -19,7 +19,7 @@ func (c *Config) computeDefaults() {
 	def := func(key, value string) {
 		s := c.values[key]
 		s.Default = value
-		if s.Origin.Kind == "default" || s.Value == "" {
+		if s.Origin.Kind == "default" || s.Value == "" || key == "haListenPort" && s.Value == "0" {
 			s.Value = value
 		}
 	}
@@ -46,11 +46,7 @@ func (c *Config) computeDefaults() {
 		def("brokerIP1", ip)
 	}
 	def("brokerIP2", c.Value("brokerIP1"))
-	ha := c.values["haListenPort"]
-	ha.Default = strconv.FormatInt(c.Int("listenPort")+1, 10)
-	if ha.Value == "" || ha.Value == "0" {
-		ha.Value = ha.Default
-	}
+	def("haListenPort", strconv.FormatInt(c.Int("listenPort")+1, 10))
 	def("nameserver.embedded.enable", strconv.FormatBool(c.Value("namesrvAddr") == ""))
 	def("nameserver.embedded.listen", net.JoinHostPort(c.Value("bindAddress"), "9876"))
 	def("storePathRootDir", c.defaultRoot())
@@ -60,6 +56,16 @@ func (c *Config) computeDefaults() {
 		}
 	}
 	def("nameserver.embedded.kvConfigPath", filepath.Join(c.Value("storePathRootDir"), "namesrv", "kvConfig.json"))
+}
+
+// recomputeDefaults follows a change of values that others are computed from.
+// The store stays where it is even if its folder was named after the broker.
+func (c *Config) recomputeDefaults() {
+	root := c.Value("storePathRootDir")
+	c.computeDefaults()
+	if s := c.values["storePathRootDir"]; s.Origin.Kind == "default" {
+		s.Value, s.Default = root, root
+	}
 }
 
 // namesrvFromEnv is the default of namesrvAddr: RocketMQ's NAMESRV_ADDR, and
@@ -140,6 +146,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // Namesrvs are the nameservers to register at; an embedded one comes besides.
 func (c *Config) Namesrvs() []string {
 	addrs, _ := splitAddrs(c.Value("namesrvAddr"))
+	if len(addrs) == 0 {
+		return nil
+	}
 	return addrs
 }
 

@@ -211,7 +211,7 @@ var otherKeys = []keyGroup{
 	{
 		use: Fixed, section: "pop", text: "POP consumption is not built yet.",
 		keys: `
-			defaultMessageRequestMode long PULL, enableRetryTopicV2 bool false, popConsumerKVServiceEnable bool false
+			defaultMessageRequestMode text PULL, enableRetryTopicV2 bool false, popConsumerKVServiceEnable bool false
 		`,
 	},
 	{

@@ -161,9 +161,18 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 			problems = append(problems, &ConfigError{Key: e.key, Why: err.Error()})
 			continue
 		}
-		next.values[k.Name].Value = v
+		s := next.values[k.Name]
+		if s.Value = v; s.Origin.Kind == "default" && v != c.Value(k.Name) {
+			s.Origin = Origin{Kind: "saved"}
+		}
+	}
+	for _, k := range KnownKeys() {
+		if next.values[k.Name].Value != c.values[k.Name].Value {
+			changed = append(changed, k.Name)
+		}
 	}
 	if len(problems) == 0 {
+		next.recomputeDefaults()
 		next.checkTogether(&problems)
 	}
 	if len(problems) > 0 {
@@ -171,11 +180,6 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 			p.File, p.Line = "", 0
 		}
 		return nil, nil, &remoting.Error{Code: remoting.CodeInvalidParameter, Remark: strings.ReplaceAll(problems.Error(), "\n", "; ")}
-	}
-	for _, k := range KnownKeys() {
-		if next.values[k.Name].Value != c.values[k.Name].Value {
-			changed = append(changed, k.Name)
-		}
 	}
 	return next, changed, nil
 }
@@ -264,8 +268,13 @@ func readSmallFile(fsys vfs.FS, path string) ([]byte, error) {
 // written, synced and renamed, and the rename made durable.
 func replaceFile(fsys vfs.FS, path string, data []byte) error {
 	dir := filepath.Dir(path)
-	if err := fsys.MkdirAll(dir); err != nil {
-		return err
+	if _, err := fsys.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := fsys.MkdirAll(dir); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
 	}
 	tmp := path + ".tmp"
 	f, err := fsys.Create(tmp)
