@@ -30,11 +30,12 @@ const (
 )
 
 // need says whether a field must be there.
-type need bool
+type need int
 
 const (
-	required need = true
-	optional need = false
+	optional need = iota // may be missing; written if not empty
+	written              // may be missing; always written
+	required             // must be there
 )
 
 // walker is a header that names its fields once, for reading and for writing.
@@ -94,7 +95,7 @@ func fieldError(header, key string, value []byte, why string) *FieldError {
 // text is a string.
 func (c *codec) text(key string, v *string, n need) {
 	if c.w != nil {
-		if n == required || *v != "" {
+		if n != optional || *v != "" {
 			c.w.String(key, *v)
 		}
 		return
@@ -121,7 +122,7 @@ func (c *codec) maybeText(key string, v *string, has *bool) {
 // long is a number of 64 bits.
 func (c *codec) long(key string, v *int64, n need) {
 	if c.w != nil {
-		if n == required || *v != 0 {
+		if n != optional || *v != 0 {
 			c.w.Int(key, *v)
 		}
 		return
@@ -190,7 +191,7 @@ func (c *codec) maybeWord(key string, v *int32, has *bool) {
 // flag is a boolean.
 func (c *codec) flag(key string, v *bool, n need) {
 	if c.w != nil {
-		if n == required || *v {
+		if n != optional || *v {
 			c.w.Bool(key, *v)
 		}
 		return
