@@ -28,8 +28,8 @@ func (h *RegisterBroker) walk(c *codec) {
 	c.long("brokerId", &h.BrokerID, required)
 	c.maybeLong("heartbeatTimeoutMillis", &h.HeartbeatTimeoutMillis, &h.HasHeartbeatTimeoutMillis)
 	c.maybeFlag("enableActingMaster", &h.EnableActingMaster, &h.HasEnableActingMaster)
-	c.flag("compressed", &h.Compressed, required)
-	c.word("bodyCrc32", &h.BodyCRC32, required)
+	c.flag("compressed", &h.Compressed, written)
+	c.word("bodyCrc32", &h.BodyCRC32, written)
 	c.text("__ZONE_NAME", &h.ZoneName, optional)
 }
 

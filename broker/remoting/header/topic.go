@@ -20,13 +20,13 @@ type CreateTopic struct {
 
 func (h *CreateTopic) walk(c *codec) {
 	c.text("topic", &h.Topic, required)
-	c.text("defaultTopic", &h.DefaultTopic, required)
+	c.text("defaultTopic", &h.DefaultTopic, written)
 	c.word("readQueueNums", &h.ReadQueueNums, required)
 	c.word("writeQueueNums", &h.WriteQueueNums, required)
 	c.word("perm", &h.Perm, required)
-	c.text("topicFilterType", &h.TopicFilterType, required)
-	c.word("topicSysFlag", &h.TopicSysFlag, optional)
-	c.flag("order", &h.Order, required)
+	c.text("topicFilterType", &h.TopicFilterType, written)
+	c.word("topicSysFlag", &h.TopicSysFlag, written)
+	c.flag("order", &h.Order, written)
 	c.text("attributes", &h.Attributes, optional)
 	c.flag("force", &h.Force, optional)
 }
