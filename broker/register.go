@@ -3,14 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +23,7 @@ const (
 	registerEveryMin = 10 * time.Second // BrokerController clamps the period to these
 	registerEveryMax = 60 * time.Second
 	registerJitter   = 10 // percent around the period
-	retryFirst       = 200 * time.Millisecond
+	retryFirst       = 50 * time.Millisecond
 	retryMost        = 10 * time.Second
 	answerWait       = 3 * time.Second // a nameserver silent for this long does not hold up Ready
 	identityWait     = time.Second     // one question of the identity check
@@ -416,151 +412,6 @@ func (l *link) goodbye(ctx context.Context) {
 func (r *registrar) identity() remoting.Map {
 	return remoting.Map{"brokerName": r.o.Name, "brokerAddr": r.o.Addr, "clusterName": r.o.Cluster,
 		"brokerId": strconv.FormatInt(r.o.ID, 10)}
-}
-
-// registration is the body of 103 (RegisterBrokerBody).
-type registration struct {
-	FilterServers []string `json:"filterServerList"`
-	Topics        struct {
-		Version        table.DataVersion        `json:"dataVersion"`
-		MappingVersion table.DataVersion        `json:"mappingDataVersion"`
-		Table          map[string]*topic.Config `json:"topicConfigTable"`
-		Details        struct{}                 `json:"topicQueueMappingDetailMap"`
-		Mappings       struct{}                 `json:"topicQueueMappingInfoMap"`
-	} `json:"topicConfigSerializeWrapper"`
-}
-
-// request makes header and body of 103.
-func (r *registrar) request(w work) (remoting.Map, []byte, error) {
-	all, version := r.o.Topics()
-	r.mu.Lock()
-	version.Counter += r.permChanges
-	version.Timestamp = max(version.Timestamp, r.permAt)
-	r.mu.Unlock()
-	b := registration{FilterServers: []string{}}
-	b.Topics.Version = version
-	b.Topics.MappingVersion.Timestamp = r.o.BootMillis
-	b.Topics.Table = permitted(w.choose(all), r.o.Permission())
-	text, err := fastjson.Marshal(&b)
-	if err != nil {
-		return nil, nil, fmt.Errorf("registration: %w", err)
-	}
-	h := r.identity()
-	maps.Copy(h, remoting.Map{
-		"haServerAddr": r.o.HAAddr, "enableActingMaster": "false", "compressed": "false",
-		"bodyCrc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)&0x7FFFFFFF), 10),
-	})
-	return h, text, nil
-}
-
-// choose gives the topics to be sent. A deleted one makes the whole table due:
-// absence from a part says nothing.
-func (w work) choose(all map[string]*topic.Config) map[string]*topic.Config {
-	if w.names == nil {
-		return all
-	}
-	part := make(map[string]*topic.Config, len(w.names))
-	for name := range w.names {
-		t := all[name]
-		if t == nil {
-			return all
-		}
-		part[name] = t
-	}
-	return part
-}
-
-// permitted takes what brokerPermission forbids out of the topics' permissions.
-// With both bits set nothing is touched, or the template topic would lose its
-// inherit bit.
-func permitted(topics map[string]*topic.Config, permission int) map[string]*topic.Config {
-	const both = topic.PermRead | topic.PermWrite
-	if permission&both == both {
-		return topics
-	}
-	out := make(map[string]*topic.Config, len(topics))
-	for name, t := range topics {
-		c := *t
-		c.Perm &= permission
-		out[name] = &c
-	}
-	return out
-}
-
-// checkIdentity looks, before the first registration at a nameserver, whether
-// this name and id are registered from another address at which a broker
-// answers that it is the one. A dead address, or one that answers as somebody
-// else, is no conflict.
-func (l *link) checkIdentity(ctx context.Context) *IdentityError {
-	l.r.mu.Lock()
-	met := l.met
-	l.r.mu.Unlock()
-	if met {
-		return nil
-	}
-	addr, err := l.r.holder(ctx, l.addr)
-	if err != nil {
-		return nil // the registration itself will say what is wrong
-	}
-	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) {
-		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.ID, Addr: addr}
-	}
-	l.r.mu.Lock()
-	l.met = true
-	l.r.mu.Unlock()
-	return nil
-}
-
-// holder asks a nameserver which address this name and id have.
-func (r *registrar) holder(ctx context.Context, nameserver string) (string, error) {
-	resp, err := r.ask(ctx, nameserver, remoting.ReqGetBrokerClusterInfo)
-	if err != nil {
-		return "", err
-	}
-	var c struct {
-		Brokers map[string]struct {
-			Addrs map[int64]string `json:"brokerAddrs"`
-		} `json:"brokerAddrTable"`
-	}
-	if err := fastjson.Unmarshal(resp.Body, &c); err != nil {
-		return "", err
-	}
-	return c.Brokers[r.o.Name].Addrs[r.o.ID], nil
-}
-
-// answersAsUs asks the broker at addr for its configuration (26) and, if name
-// and id are ours, for its start time (28): it may be this very process under
-// an address that it had before.
-func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
-	resp, err := r.ask(ctx, addr, remoting.ReqGetBrokerConfig)
-	if err != nil {
-		return false
-	}
-	values := make(map[string]string)
-	for line := range strings.Lines(string(resp.Body)) {
-		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
-		values[key] = value
-	}
-	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.ID, 10) {
-		return false
-	}
-	var info struct {
-		Table map[string]string `json:"table"`
-	}
-	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil || fastjson.Unmarshal(resp.Body, &info) != nil {
-		return true
-	}
-	return info.Table["bootTimestamp"] != strconv.FormatInt(r.o.BootMillis, 10)
-}
-
-func (r *registrar) ask(ctx context.Context, addr string, code int) (*remoting.Response, error) {
-	one, cancel := context.WithTimeout(ctx, identityWait)
-	defer cancel()
-	resp, err := r.net.Call(one, addr, code, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return resp, resp.Err()
 }
 
 // newRegistrar makes the registrar of a broker; nil without nameservers.

@@ -361,7 +361,7 @@ func TestRegisterRefusedAndAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ns := w.fake("ns:1")
-		refusals := 5
+		refusals := 8
 		ns.reply[remoting.ReqRegisterBroker] = func(r *remoting.Request) {
 			if refusals--; refusals >= 0 {
 				r.Reply(1, "register broker failed", remoting.Map{}, nil)
@@ -375,7 +375,7 @@ func TestRegisterRefusedAndAway(t *testing.T) {
 			t.Error("ready though refused")
 		}
 		time.Sleep(100 * time.Millisecond)
-		if n := len(ns.take()); n != 1 {
+		if n := len(ns.take()); n < 1 || n > 3 {
 			t.Errorf("%d registrations in the first 100 ms", n)
 		}
 		time.Sleep(20 * time.Second)

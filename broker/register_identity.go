@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"mqctl/broker/remoting"
+	"mqctl/store/fastjson"
+)
+
+// checkIdentity looks, before the first registration at a nameserver, whether
+// this name and id are registered from another address at which a broker
+// answers that it is the one. A dead address, or one that answers as somebody
+// else, is no conflict.
+func (l *link) checkIdentity(ctx context.Context) *IdentityError {
+	l.r.mu.Lock()
+	met := l.met
+	l.r.mu.Unlock()
+	if met {
+		return nil
+	}
+	addr, err := l.r.holder(ctx, l.addr)
+	if err != nil {
+		return nil // the registration itself will say what is wrong
+	}
+	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) {
+		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.ID, Addr: addr}
+	}
+	l.r.mu.Lock()
+	l.met = true
+	l.r.mu.Unlock()
+	return nil
+}
+
+// holder asks a nameserver which address this name and id have.
+func (r *registrar) holder(ctx context.Context, nameserver string) (string, error) {
+	resp, err := r.ask(ctx, nameserver, remoting.ReqGetBrokerClusterInfo)
+	if err != nil {
+		return "", err
+	}
+	var c struct {
+		Brokers map[string]struct {
+			Addrs map[int64]string `json:"brokerAddrs"`
+		} `json:"brokerAddrTable"`
+	}
+	if err := fastjson.Unmarshal(resp.Body, &c); err != nil {
+		return "", err
+	}
+	return c.Brokers[r.o.Name].Addrs[r.o.ID], nil
+}
+
+// answersAsUs asks the broker at addr for its configuration (26) and, if name
+// and id are ours, for its start time (28): it may be this very process under
+// an address that it had before.
+func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
+	resp, err := r.ask(ctx, addr, remoting.ReqGetBrokerConfig)
+	if err != nil {
+		return false
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(string(resp.Body)) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		values[key] = value
+	}
+	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.ID, 10) {
+		return false
+	}
+	var info struct {
+		Table map[string]string `json:"table"`
+	}
+	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil || fastjson.Unmarshal(resp.Body, &info) != nil {
+		return true
+	}
+	return info.Table["bootTimestamp"] != strconv.FormatInt(r.o.BootMillis, 10)
+}
+
+func (r *registrar) ask(ctx context.Context, addr string, code int) (*remoting.Response, error) {
+	one, cancel := context.WithTimeout(ctx, identityWait)
+	defer cancel()
+	resp, err := r.net.Call(one, addr, code, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp, resp.Err()
+}
