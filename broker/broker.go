@@ -1,0 +1,300 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"mqctl/broker/delay"
+	"mqctl/broker/hold"
+	"mqctl/broker/remoting"
+	"mqctl/broker/stats"
+	"mqctl/broker/topic"
+	"mqctl/store"
+	"mqctl/store/record"
+	"mqctl/subgroup"
+)
+
+// Workers of the two pools. Data: auto-creation, send-back, cold reads. Admin:
+// everything that operators ask.
+const (
+	dataWorkers  = 16
+	adminWorkers = 8
+)
+
+// mostHeld bounds the pulls held at once; beyond it a pull is answered at once.
+const mostHeld = 200_000
+
+// Broker is one broker: the only place that knows all parts. New opens, Run
+// serves, and the parts know only what they use.
+type Broker struct {
+	opts  Options
+	log   *slog.Logger
+	here  place
+	live  liveRef
+	start time.Time
+
+	store    *store.Store
+	recovery store.Recovery
+	topics   *topic.Table
+	groups   *subgroup.Groups
+	offsets  *subgroup.Offsets
+	members  *subgroup.Members
+	locks    *subgroup.Locks
+	holds    *hold.Pulls
+	delays   *delay.Scheduler
+	stats    *stats.Stats
+	ports    ports
+	server   *remoting.Server
+	reg      *registrar // nil without nameservers
+
+	data, admin *pool
+	sends       *sendHandler
+	pulls       *pullHandler
+	progress    *offsetHandler
+	clients     *clientHandler
+	queueLocks  *lockHandler
+	backs       *sendBackHandler
+
+	opened   atomic.Bool // tables and holds are there: arrivals may be told
+	draining atomic.Bool // shutting down: newer clients are told to go away
+	ready    chan struct{}
+	serving  atomic.Bool
+}
+
+// New opens the store and the tables and listens, but serves nothing yet: Run
+// does, and closes what New opened; a broker that never runs is given up with
+// Close. Errors are typed so that the caller can choose its exit code:
+// *ConfigError (11), *vfs.LockedError (12), *PortError (13), *store.DamagedError
+// (15); *IdentityError (14) comes from Run.
+func New(o Options) (*Broker, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	levels, err := delay.ParseLevels(o.DelayLevels)
+	if err != nil {
+		return nil, &ConfigError{Key: "messageDelayLevel", Why: err.Error()}
+	}
+	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
+	b.live.Store(newLive(o.Reloadable, o.Cluster))
+	if err := b.openStore(levels); err != nil {
+		return nil, err
+	}
+	if err := b.open(levels); err != nil {
+		return nil, errors.Join(err, b.store.Close())
+	}
+	return b, nil
+}
+
+// openStore locks the folder first, so that nothing else of it is touched while
+// another broker has it.
+func (b *Broker) openStore(levels []time.Duration) error {
+	so := b.opts.Store
+	r := b.opts.Reloadable
+	so.DelayLevels = levels
+	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, r.MemoryRatio, r.DiskWarnRatio
+	so.OnArrival = b.arrived
+	st, rec, err := store.Open(so)
+	if err != nil {
+		return err
+	}
+	b.store, b.recovery = st, rec
+	return nil
+}
+
+// open loads the tables, opens the ports and builds the handlers.
+func (b *Broker) open(levels []time.Duration) error {
+	dir := filepath.Join(b.opts.Store.Dir, "config")
+	nowMillis := func() int64 { return b.opts.Now().UnixMilli() }
+	var err error
+	b.topics, err = topic.Load(topic.Options{
+		FS: b.opts.FS, Dir: dir, Cluster: b.opts.Cluster, Broker: b.opts.Name, DefaultQueues: b.opts.DefaultQueues,
+		AutoCreate: func() bool { return b.live.Load().AutoCreateTopic },
+		TraceTopic: b.opts.TraceTopic, ReviveQueues: b.opts.ReviveQueues,
+		Changed: b.topicsChanged, NowMillis: nowMillis,
+	})
+	if err != nil {
+		return fmt.Errorf("loading the topics: %w", err)
+	}
+	b.groups, err = subgroup.LoadGroups(subgroup.GroupsOptions{
+		FS: b.opts.FS, Dir: dir, AutoCreate: func() bool { return b.live.Load().AutoCreateGroup },
+		NowMillis: nowMillis, Changed: b.groupsChanged,
+	})
+	if err != nil {
+		return fmt.Errorf("loading the subscription groups: %w", err)
+	}
+	if b.offsets, err = subgroup.LoadOffsets(b.opts.FS, dir); err != nil {
+		return fmt.Errorf("loading consumer progress: %w", err)
+	}
+	b.delays, err = delay.Load(delay.Options{Store: b.store, FS: b.opts.FS, Dir: dir, Levels: levels,
+		Now: b.opts.Now, Log: b.log, FlushEvery: b.opts.DelayOffsetsEvery})
+	if err != nil {
+		return fmt.Errorf("loading the progress of delayed messages: %w", err)
+	}
+	b.members = subgroup.NewMembers(nowMillis, b.notifyWanted)
+	b.locks = subgroup.NewLocks(nowMillis)
+	b.holds = hold.New(b.store, b.opts.Now, mostHeld)
+	b.stats = stats.New(b.opts.Cluster, nowMillis)
+	b.opened.Store(true)
+	if b.ports, err = listen(b.opts); err != nil {
+		return err
+	}
+	b.locate()
+	if b.reg, err = b.newRegistrar(); err != nil {
+		return errors.Join(err, b.ports.close())
+	}
+	b.build(int32(len(levels)))
+	return nil
+}
+
+// locate says where clients find this broker: the advertised address with the
+// port that was really bound.
+func (b *Broker) locate() {
+	ip, _ := netip.ParseAddr(b.opts.Advertise) // validated
+	host := netip.AddrPortFrom(ip.Unmap(), b.ports.addr.Port())
+	b.here = place{cluster: b.opts.Cluster, name: b.opts.Name, ip: b.opts.Advertise, host: host}
+}
+
+// Addr is the address that clients are told: advertised IP and main port.
+func (b *Broker) Addr() string {
+	return net.JoinHostPort(b.here.ip, strconv.Itoa(int(b.here.host.Port())))
+}
+
+// build makes the handlers and the server.
+func (b *Broker) build(levels int32) {
+	now := b.opts.Now
+	b.data, b.admin = newPool(dataWorkers), newPool(adminWorkers)
+	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
+		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled}
+	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
+		store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now}
+	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, pool: b.data, guard: b.runPooled}
+	b.clients = &clientHandler{topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
+		guard: b.runPooled, announce: b.announce}
+	b.queueLocks = &lockHandler{locks: b.locks}
+	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
+		levels: levels, pool: b.data, guard: b.runPooled}
+	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
+	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
+	if b.opts.Settings != nil {
+		b.opts.Settings.OnChange(func(r Reloadable, _ []string) { b.reload(r) })
+	}
+}
+
+// reload makes changed settings act.
+func (b *Broker) reload(r Reloadable) {
+	old := b.live.Swap(newLive(r, b.opts.Cluster))
+	if b.reg != nil && old.Permission != r.Permission {
+		b.reg.Refresh() // routes carry the permission
+	}
+	b.store.SetMemoryRatio(r.MemoryRatio)
+	b.store.SetMaxMessage(r.MaxMessage)
+	b.store.SetDiskFullRatio(r.DiskWarnRatio)
+}
+
+// arrived is told of new messages in a queue, on the path of whoever stored them.
+func (b *Broker) arrived(q *store.Queue) {
+	if !b.opened.Load() {
+		return // recovery, before anyone can wait
+	}
+	if q.Topic() == topic.Schedule {
+		b.delays.Arrived(int(q.ID()) + 1)
+	}
+	b.holds.Arrived(q)
+}
+
+func (b *Broker) topicsChanged(names []string) {
+	if b.reg != nil {
+		b.reg.Changed(names)
+	}
+}
+
+// announce waits until the nameservers know every topic changed so far, or ctx ends.
+func (b *Broker) announce(ctx context.Context) {
+	if b.reg != nil {
+		b.reg.Settle(ctx)
+	}
+}
+
+// groupsChanged wakes the held pulls of changed groups, so that they see it.
+func (b *Broker) groupsChanged(names []string) {
+	if !b.opened.Load() {
+		return
+	}
+	for _, name := range names {
+		b.holds.Changed(name)
+	}
+}
+
+// notifyWanted says whether members of a group want to hear of changes.
+func (b *Broker) notifyWanted(group string) bool {
+	if !b.live.Load().NotifyIDsChanged {
+		return false
+	}
+	g := b.groups.Get(group)
+	return g == nil || g.NotifyConsumerIDsChangedEnable
+}
+
+// Close gives up a broker that never ran.
+func (b *Broker) Close() error {
+	return errors.Join(b.ports.close(), b.store.Close())
+}
+
+// Ready is closed when the ports are open and, if there are nameservers that
+// answer, the broker is registered there.
+func (b *Broker) Ready() <-chan struct{} { return b.ready }
+
+// Status is what banner, health and the ready line show.
+type Status struct {
+	Addr, HAAddr            string // advertised; HA as told to nameservers
+	Recovery                store.Recovery
+	Topics, Groups, Offsets int // how many the tables held at this moment
+	StoreDir                string
+	Live                    Reloadable
+}
+
+// Status describes the broker now.
+func (b *Broker) Status() Status {
+	topics, _ := b.topics.All()
+	groups, _ := b.groups.All()
+	return Status{Addr: b.Addr(), HAAddr: b.opts.HAAddr, Recovery: b.recovery, Topics: len(topics), Groups: len(groups),
+		Offsets: b.countOffsets(), StoreDir: b.opts.Store.Dir, Live: b.live.Load().Reloadable}
+}
+
+// countOffsets counts the queues with stored progress.
+func (b *Broker) countOffsets() int {
+	n := 0
+	for _, g := range b.offsets.AllGroups() {
+		for _, t := range b.offsets.Topics(g) {
+			n += len(b.offsets.Queues(g, t))
+		}
+	}
+	return n
+}
+
+// Check is the health of a running broker: nil, or why it is not ready.
+func (b *Broker) Check() error {
+	switch {
+	case b.draining.Load():
+		return errors.New("the broker is shutting down")
+	case !b.serving.Load():
+		return errors.New("the broker does not serve yet")
+	}
+	if err := b.store.Writable(); err != nil {
+		return fmt.Errorf("the store takes no messages: %w", err)
+	}
+	select {
+	case <-b.ready:
+		return nil
+	default:
+		return errors.New("the broker is not registered at its nameservers yet")
+	}
+}

@@ -1,0 +1,398 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"mqctl/broker/hold"
+	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/header"
+	"mqctl/broker/stats"
+	"mqctl/broker/topic"
+	"mqctl/store"
+	"mqctl/store/record"
+	"mqctl/subgroup"
+)
+
+// pullHandler serves 11 and 361 with long polling (RocketMQ's
+// PullMessageProcessor and PullRequestHoldService).
+type pullHandler struct {
+	here    place
+	live    *liveRef
+	topics  *topic.Table
+	groups  *subgroup.Groups
+	members *subgroup.Members
+	offsets *subgroup.Offsets
+	store   *store.Store
+	stats   *stats.Stats
+	holds   *hold.Pulls
+	pool    *pool
+	now     func() time.Time
+
+	buffers sync.Pool // of *pullBuffer
+}
+
+// pullBuffer is what a read is collected in until it is queued for the socket.
+type pullBuffer struct{ b []byte }
+
+// keepBuffer is the largest buffer kept for reuse: a full answer from memory
+// (256 KiB) and one message over it.
+const keepBuffer = 512 << 10
+
+// Values of forbiddenType, with code 16 (Java class ForbiddenType).
+const (
+	forbidBroker = iota + 1
+	forbidGroup
+	forbidTopic
+	forbidBroadcast
+	forbidSubscription
+)
+
+// longestHold bounds how long a client may ask to be held.
+const longestHold = time.Hour
+
+// subCache is the last subscription that came inside a pull, parsed.
+type subCache struct {
+	topic, text string
+	sub         *subgroup.Subscription
+}
+
+// pullRun is one run of a pull: the first, on the reader or in the pool, or the
+// one that follows its being held.
+type pullRun struct {
+	call  remoting.Call
+	head  *header.PullMessage
+	reply *header.PullMessageReply
+	subs  *subCache
+	lite  bool
+	first bool // may commit and may be held
+	warm  bool // must not touch the disk: a cold read goes to the pool
+	may   bool // may create the group
+}
+
+// pullVerdict refuses a pull, or says that its group must be created first.
+type pullVerdict struct {
+	code      int
+	remark    string
+	forbidden int
+	create    bool
+}
+
+// pullGrant is what the checks found.
+type pullGrant struct {
+	group *subgroup.Config
+	topic *topic.Config
+	sub   *subgroup.Subscription // nil = every message
+}
+
+// serve is the inline handler of pulls.
+func (h *pullHandler) serve(s *session, r *remoting.Request) {
+	s.pull = header.PullMessage{}
+	if err := s.pull.Decode(r.Ext); err != nil {
+		r.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
+		return
+	}
+	h.run(pullRun{call: r.Call, head: &s.pull, reply: &s.pullReply, subs: &s.subs,
+		lite: r.Code == remoting.ReqLitePullMessage, first: true, warm: true})
+}
+
+// run checks, reads and answers, or holds the pull, or gives it to the pool.
+func (h *pullHandler) run(x pullRun) {
+	l := h.live.Load()
+	g, v := h.check(l, &x)
+	if v.create {
+		h.later(x)
+		return
+	}
+	if v.code != 0 {
+		var ext remoting.ExtEncoder = remoting.None{}
+		if v.forbidden != 0 {
+			ext = &header.PullForbiddenReply{ForbiddenType: int32(v.forbidden)}
+		}
+		x.call.Reply(v.code, v.remark, ext, nil)
+		return
+	}
+	head := x.head
+	q := h.store.Lookup(head.Topic, head.QueueID)
+	if q == nil {
+		q = h.store.Queue(g.topic.TopicName, head.QueueID)
+	}
+	offset := record.QueueOffset(head.QueueOffset)
+	if x.warm && h.store.Cold(q, offset) {
+		h.later(x)
+		return
+	}
+	if x.first && head.SysFlag&header.PullCommitOffset != 0 {
+		h.offsets.Commit(head.ConsumerGroup, head.Topic, head.QueueID, head.CommitOffset)
+	}
+	h.read(l, x, g, q, offset)
+}
+
+// read reads the store and answers, or parks the pull.
+func (h *pullHandler) read(l *live, x pullRun, g pullGrant, q *store.Queue, offset record.QueueOffset) {
+	buf, ok := h.buffers.Get().(*pullBuffer)
+	if !ok {
+		buf = &pullBuffer{}
+	}
+	var filter store.Filter
+	if g.sub != nil {
+		filter = g.sub
+	}
+	data, res := h.store.Read(buf.b[:0], q, offset, max(1, int(x.head.MaxMsgNums)), filter)
+	code := pullCode(res.Status, offset)
+	if code == remoting.CodePullNotFound && x.first && x.head.SysFlag&header.PullSuspend != 0 && h.park(l, x, g, q, offset) {
+		h.keep(buf, data)
+		return
+	}
+	head := x.head
+	h.offsets.NotePull(head.ConsumerGroup, head.Topic, head.QueueID, int64(res.Next))
+	*x.reply = header.PullMessageReply{
+		SuggestWhichBrokerID: suggest(l, g.group, res.Slow),
+		NextBeginOffset:      int64(res.Next), MinOffset: int64(res.Min), MaxOffset: int64(res.Max),
+		TopicSysFlag: g.topic.TopicSysFlag, GroupSysFlag: g.group.GroupSysFlag,
+	}
+	if code == remoting.CodeSuccess {
+		h.stats.Got(head.Topic, head.ConsumerGroup, int64(res.Count), int64(res.Bytes))
+		x.call.Reply(code, res.Status.String(), x.reply, data)
+	} else {
+		h.stats.GetMiss()
+		x.call.Reply(code, res.Status.String(), x.reply, nil)
+	}
+	h.keep(buf, data)
+}
+
+func (h *pullHandler) keep(buf *pullBuffer, data []byte) {
+	if cap(data) <= keepBuffer {
+		buf.b = data
+		h.buffers.Put(buf)
+	}
+}
+
+// suggest is the broker id that the client should pull from next: by the
+// group's settings when reading from slaves is on, else the master (rows of a
+// master in PullMessageProcessor.composeResponseHeader).
+func suggest(l *live, g *subgroup.Config, slow bool) int64 {
+	switch {
+	case !l.SlaveRead:
+		return 0
+	case slow:
+		return g.WhichBrokerWhenConsumeSlowly
+	default:
+		return g.BrokerID
+	}
+}
+
+// pullCode maps what the store found to the answer's code.
+func pullCode(st store.ReadStatus, offset record.QueueOffset) int {
+	switch st {
+	case store.Found:
+		return remoting.CodeSuccess
+	case store.NoMatchedMessage, store.MessageWasRemoving:
+		return remoting.CodePullRetryImmediately
+	case store.NoMatchedLogicQueue, store.NoMessageInQueue:
+		if offset != 0 {
+			return remoting.CodePullOffsetMoved
+		}
+		return remoting.CodePullNotFound
+	case store.OffsetFoundNull, store.OffsetOverflowOne:
+		return remoting.CodePullNotFound
+	default: // OffsetOverflowBadly, OffsetTooSmall, OffsetReset
+		return remoting.CodePullOffsetMoved
+	}
+}
+
+// check is rows 1 to 10 of the checks, in RocketMQ's order.
+func (h *pullHandler) check(l *live, x *pullRun) (g pullGrant, v pullVerdict) {
+	head := x.head
+	if !l.readable() {
+		return g, forbid(forbidBroker, "the broker[%s] pulling message is forbidden", h.here.ip)
+	}
+	if x.lite && !l.LitePull {
+		return g, forbid(forbidBroker, "the broker[%s] for lite pull consumer is forbidden", h.here.ip)
+	}
+	if g.group, v = h.group(x); g.group == nil {
+		return g, v
+	}
+	if !g.group.ConsumeEnable {
+		return g, forbid(forbidGroup, "subscription group no permission, %s", head.ConsumerGroup)
+	}
+	if g.topic = h.topics.GetBytes(head.Topic); g.topic == nil {
+		return g, deny(remoting.CodeTopicNotExist, "topic[%s] not exist, apply first please! \n%s", head.Topic, seeFAQ)
+	}
+	if g.topic.Perm&topic.PermRead == 0 {
+		return g, forbid(forbidTopic, "the topic[%s] pulling message is forbidden", head.Topic)
+	}
+	if head.QueueID < 0 || head.QueueID >= g.topic.ReadQueueNums {
+		return g, deny(remoting.CodeInvalidParameter, "queueId[%d] is illegal, topic:[%s] topicConfig.readQueueNums:[%d] consumer:[/%s]",
+			head.QueueID, head.Topic, g.topic.ReadQueueNums, x.call.Conn.RemoteAddr())
+	}
+	if head.SysFlag&header.PullSubscription != 0 {
+		g.sub, v = h.carried(x)
+	} else {
+		g.sub, v = h.registered(g.group, head)
+	}
+	return g, v
+}
+
+// group finds the group's settings, or what to do without them.
+func (h *pullHandler) group(x *pullRun) (*subgroup.Config, pullVerdict) {
+	if g := h.groups.GetBytes(x.head.ConsumerGroup); g != nil {
+		return g, pullVerdict{}
+	}
+	name := string(x.head.ConsumerGroup)
+	if h.groups.CanCreate(name) {
+		if !x.may {
+			return nil, pullVerdict{create: true}
+		}
+		g, err := h.groups.FindOrCreate(name)
+		if err != nil {
+			return nil, deny(remoting.CodeSystemError, "the group table could not be saved: %v", err)
+		}
+		if g != nil {
+			return g, pullVerdict{}
+		}
+	}
+	return nil, deny(remoting.CodeSubscriptionGroupNotExist, "subscription group [%s] does not exist, \n%s", name, seeFAQ)
+}
+
+// carried builds the subscription that came with the pull (sysFlag bit 4).
+func (h *pullHandler) carried(x *pullRun) (*subgroup.Subscription, pullVerdict) {
+	head := x.head
+	text := head.Subscription
+	if !isTag(head.ExpressionType) {
+		if len(text) == 0 {
+			return nil, deny(remoting.CodeSubscriptionParseFailed, "parse the consumer's subscription failed")
+		}
+		return nil, noSQL(string(head.ExpressionType))
+	}
+	if len(text) == 0 || string(text) == "*" || head.SysFlag&header.PullClassFilter != 0 {
+		return nil, pullVerdict{}
+	}
+	c := x.subs
+	if c.sub == nil || c.text != string(text) || c.topic != string(head.Topic) {
+		sub, err := subgroup.ParseTags(string(head.Topic), string(text))
+		if err != nil {
+			return nil, deny(remoting.CodeSubscriptionParseFailed, "parse the consumer's subscription failed")
+		}
+		*c = subCache{topic: string(head.Topic), text: string(text), sub: sub}
+	}
+	return c.sub, pullVerdict{}
+}
+
+// registered finds the subscription that the group's heartbeats brought.
+func (h *pullHandler) registered(cfg *subgroup.Config, head *header.PullMessage) (*subgroup.Subscription, pullVerdict) {
+	view := h.members.GroupBytes(head.ConsumerGroup)
+	if view == nil {
+		return nil, deny(remoting.CodeSubscriptionNotExist, "the consumer's group info not exist\n%s", seeFAQ)
+	}
+	if !cfg.ConsumeBroadcastEnable && view.MessageModel == "BROADCASTING" {
+		return nil, forbid(forbidBroadcast, "the consumer group[%s] can not consume by broadcast way", head.ConsumerGroup)
+	}
+	if h.groups.Forbidden(head.ConsumerGroup, head.Topic) {
+		return nil, forbid(forbidSubscription, "the consumer group[%s] is forbidden for topic[%s]", head.ConsumerGroup, head.Topic)
+	}
+	sub := view.Subscriptions[string(head.Topic)]
+	if sub == nil {
+		return nil, deny(remoting.CodeSubscriptionNotExist, "the consumer's subscription not exist\n%s", seeFAQ)
+	}
+	if sub.SubVersion < head.SubVersion {
+		return nil, deny(remoting.CodeSubscriptionNotLatest, "the consumer's subscription not latest")
+	}
+	if !isTag(sub.ExpressionType) {
+		return nil, noSQL(sub.ExpressionType)
+	}
+	if sub.ClassFilter || sub.SubString == "*" || head.SysFlag&header.PullClassFilter != 0 {
+		return nil, pullVerdict{}
+	}
+	return sub, pullVerdict{}
+}
+
+func deny(code int, format string, args ...any) pullVerdict {
+	return pullVerdict{code: code, remark: fmt.Sprintf(format, args...)}
+}
+
+func forbid(kind int, format string, args ...any) pullVerdict {
+	return pullVerdict{code: remoting.CodeNoPermission, remark: fmt.Sprintf(format, args...), forbidden: kind}
+}
+
+// noSQL refuses property filters, as a broker with enablePropertyFilter=false does.
+func noSQL(kind string) pullVerdict {
+	return deny(remoting.CodeSystemError, "The broker does not support consumer to filter message by %s", kind)
+}
+
+// isTag says whether an expression type means tags: TAG, empty or absent.
+func isTag[T ~string | ~[]byte](kind T) bool { return len(kind) == 0 || string(kind) == "TAG" }
+
+// ownPull is a pull with its own memory: held, or on its way through the pool.
+type ownPull struct {
+	h     *pullHandler
+	run   pullRun
+	head  header.PullMessage
+	reply header.PullMessageReply
+	subs  subCache
+	sub   *subgroup.Subscription // what it waits for; nil = every message
+}
+
+// own copies what run borrows from the connection's buffer.
+func (h *pullHandler) own(x pullRun) *ownPull {
+	p := &ownPull{h: h, run: x, head: *x.head, subs: *x.subs}
+	mem := make([]byte, 0, len(p.head.ConsumerGroup)+len(p.head.Topic)+len(p.head.Subscription)+len(p.head.ExpressionType))
+	for _, f := range []*[]byte{&p.head.ConsumerGroup, &p.head.Topic, &p.head.Subscription, &p.head.ExpressionType} {
+		at := len(mem)
+		mem = append(mem, *f...)
+		*f = mem[at:len(mem):len(mem)]
+	}
+	p.run.head, p.run.reply, p.run.subs = &p.head, &p.reply, &p.subs
+	return p
+}
+
+// later runs the pull in the pool: it must create its group or read the disk.
+func (h *pullHandler) later(x pullRun) {
+	p := h.own(x)
+	p.run.warm, p.run.may = false, true
+	ok := h.pool.submit(0, func(context.Context) {
+		h.run(p.run)
+		p.run.call.Conn.Flush()
+	})
+	if !ok {
+		x.call.Reply(remoting.CodeSystemBusy, overloaded, remoting.None{}, nil)
+	}
+}
+
+// park holds the pull until a message for it arrives or its time is up. False:
+// too many are held, or it asked for no time.
+func (h *pullHandler) park(l *live, x pullRun, g pullGrant, q *store.Queue, offset record.QueueOffset) bool {
+	wait := l.ShortPolling
+	if l.LongPolling {
+		wait = time.Duration(min(max(x.head.SuspendTimeoutMillis, 0), longestHold.Milliseconds())) * time.Millisecond
+	}
+	if wait <= 0 {
+		return false
+	}
+	p := h.own(x)
+	p.run.first, p.run.warm, p.sub = false, true, g.sub
+	conn := x.call.Conn
+	if !h.holds.Park(q, offset, h.now().Add(wait), g.group.GroupName, conn.ID(), p) {
+		return false
+	}
+	select {
+	case <-conn.Gone():
+		// Closed came before Park (a pull from the pool): nobody else drops it.
+		h.holds.Drop(conn.ID())
+	default:
+	}
+	return true
+}
+
+// Matches says whether a message with this tag code is worth a wake-up.
+func (p *ownPull) Matches(tagsCode int64) bool {
+	return p.sub == nil || p.sub.MatchTag(tagsCode)
+}
+
+// Wake runs the pull again, without suspending or committing, and answers it.
+func (p *ownPull) Wake(hold.Why) {
+	p.h.run(p.run)
+	p.run.call.Conn.Flush()
+}
