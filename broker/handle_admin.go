@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"mqctl/broker/remoting"
+)
+
+// adminHandlers lists the requests of operators and tools. They run in the
+// admin pool on their own copy of the request, and may wait for the disk or a
+// client. Each family is a struct of what it uses.
+func adminHandlers(b *Broker) map[int]handlerFunc {
+	topics := &topicAdmin{live: &b.live, topics: b.topics, offsets: b.offsets, members: b.members, holds: b.holds, store: b.store}
+	groups := &groupAdmin{groups: b.groups, offsets: b.offsets, holds: b.holds}
+	clients := &clientAdmin{members: b.members}
+	config := &configAdmin{settings: b.opts.Settings}
+	queries := &queryAdmin{live: &b.live, store: b.store}
+	figures := &statsAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, members: b.members,
+		delays: b.delays, stats: b.stats, store: b.store, now: b.opts.Now}
+	status := &runtimeAdmin{version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
+		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
+		stats: b.stats, admin: b.admin, data: b.data}
+	return map[int]handlerFunc{
+		remoting.ReqUpdateAndCreateTopic:         topics.put,
+		remoting.ReqGetAllTopicConfig:            topics.all,
+		remoting.ReqDeleteTopicInBroker:          topics.remove,
+		remoting.ReqGetTopicConfig:               topics.one,
+		remoting.ReqGetSystemTopicListFromBroker: topics.system,
+		remoting.ReqQueryTopicConsumeByWho:       topics.consumers,
+
+		remoting.ReqUpdateAndCreateSubscriptionGroup: groups.put,
+		remoting.ReqGetAllSubscriptionGroupConfig:    groups.all,
+		remoting.ReqDeleteSubscriptionGroup:          groups.remove,
+		remoting.ReqGetSubscriptionGroupConfig:       groups.one,
+		remoting.ReqUpdateAndGetGroupForbidden:       groups.forbid,
+
+		remoting.ReqGetConsumerConnectionList:   clients.consumers,
+		remoting.ReqGetProducerConnectionList:   clients.producers,
+		remoting.ReqGetAllProducerInfo:          clients.allProducers,
+		remoting.ReqGetConsumerRunningInfo:      clients.running,
+		remoting.ReqQuerySubscriptionByConsumer: clients.subscription,
+
+		remoting.ReqGetBrokerConfig:    config.show,
+		remoting.ReqUpdateBrokerConfig: config.change,
+
+		remoting.ReqQueryMessage:      queries.byKey,
+		remoting.ReqViewMessageByID:   queries.byOffset,
+		remoting.ReqQueryConsumeQueue: queries.entries,
+
+		remoting.ReqGetTopicStatsInfo:     figures.topic,
+		remoting.ReqGetConsumeStats:       figures.group,
+		remoting.ReqGetBrokerConsumeStats: figures.allGroups,
+		remoting.ReqQueryTopicsByConsumer: figures.topicsOf,
+		remoting.ReqViewBrokerStatsData:   figures.view,
+		remoting.ReqQueryConsumeTimeSpan:  figures.spans,
+		remoting.ReqGetAllConsumerOffset:  figures.allOffsets,
+		remoting.ReqGetAllDelayOffset:     figures.allDelays,
+
+		remoting.ReqGetBrokerRuntimeInfo: status.status,
+		remoting.ReqGetBrokerHAStatus:    status.ha,
+		remoting.ReqMqctlInspect:         status.inspect,
+	}
+}
+
+// commitLogDir is where the store keeps its log.
+func commitLogDir(o Options) string {
+	if o.Store.CommitLogDir != "" {
+		return o.Store.CommitLogDir
+	}
+	return filepath.Join(o.Store.Dir, "commitlog")
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
