@@ -117,7 +117,9 @@ func (b *Broker) open(levels []time.Duration) error {
 	var err error
 	b.topics, err = topic.Load(topic.Options{
 		FS: b.opts.FS, Dir: dir, Cluster: b.opts.Cluster, Broker: b.opts.Name, DefaultQueues: b.opts.DefaultQueues,
-		AutoCreate: func() bool { return b.live.Load().AutoCreateTopic },
+		AutoCreate:  func() bool { return b.live.Load().AutoCreateTopic },
+		AllowMixed:  func() bool { return b.live.Load().MixedMessageType },
+		DelayLevels: int32(len(levels)), TimerTopic: b.opts.TimerTopic,
 		TraceTopic: b.opts.TraceTopic, ReviveQueues: b.opts.ReviveQueues,
 		Changed: b.topicsChanged, NowMillis: nowMillis,
 	})
@@ -194,6 +196,11 @@ func (b *Broker) reload(r Reloadable) {
 	old := b.live.Swap(newLive(r, b.opts.Cluster))
 	if b.reg != nil && old.Permission != r.Permission {
 		b.reg.Refresh() // routes carry the permission
+	}
+	if r.AutoCreateTopic && !old.AutoCreateTopic {
+		if err := b.topics.EnsureSystem(); err != nil {
+			b.log.Error("the template of new topics could not be made; autoCreateTopicEnable has no effect until it is", "err", err)
+		}
 	}
 	b.store.SetMemoryRatio(r.MemoryRatio)
 	b.store.SetMaxMessage(r.MaxMessage)

@@ -198,6 +198,7 @@ func (c *Config) Options() (Options, error) {
 		DefaultQueues:     int32(c.Int("defaultTopicQueueNums")),
 		ReviveQueues:      int32(c.Int("reviveQueueNum")),
 		TraceTopic:        c.Bool("traceTopicEnable"),
+		TimerTopic:        c.Bool("timerWheelEnable"),
 		Reloadable:        *settings.Live(),
 		Settings:          settings,
 	}

@@ -13,7 +13,7 @@ import (
 // admin pool on their own copy of the request, and may wait for the disk or a
 // client. Each family is a struct of what it uses.
 func adminHandlers(b *Broker) map[int]handlerFunc {
-	topics := &topicAdmin{live: &b.live, topics: b.topics, offsets: b.offsets, members: b.members, holds: b.holds, store: b.store}
+	topics := &topicAdmin{live: &b.live, topics: b.topics, offsets: b.offsets, members: b.members, holds: b.holds, store: b.store, announce: b.announce}
 	groups := &groupAdmin{groups: b.groups, offsets: b.offsets, holds: b.holds}
 	clients := &clientAdmin{members: b.members}
 	config := &configAdmin{settings: b.opts.Settings}

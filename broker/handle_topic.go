@@ -23,6 +23,8 @@ type topicAdmin struct {
 	members *subgroup.Members
 	holds   *hold.Pulls
 	store   *store.Store
+	// announce waits until the nameservers know every topic changed so far.
+	announce func(ctx context.Context)
 }
 
 // notSet is the remark that RocketMQ leaves in an answer nobody gave a remark.
@@ -35,7 +37,6 @@ func refuse(r *remoting.Request, err error) {
 		remote *remoting.Error
 		ofT    *topic.RuleError
 		ofG    *subgroup.RuleError
-		ofH    *header.FieldError
 	)
 	switch {
 	case errors.As(err, &remote):
@@ -44,8 +45,6 @@ func refuse(r *remoting.Request, err error) {
 		r.Reply(ofT.Code, ofT.Text, nil, nil)
 	case errors.As(err, &ofG):
 		r.Reply(remoting.CodeInvalidParameter, ofG.Text, nil, nil)
-	case errors.As(err, &ofH):
-		r.Reply(remoting.CodeInvalidParameter, ofH.Error(), nil, nil)
 	default:
 		r.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
 	}
@@ -76,15 +75,17 @@ func (a *topicAdmin) check(name string) error {
 }
 
 // put serves 17: the topic's settings are replaced, its attributes changed. The
-// table saves the change and tells the registration before it is acknowledged.
-func (a *topicAdmin) put(_ context.Context, r *remoting.Request) {
+// table saves the change before it is acknowledged, and a route that is asked
+// for after the answer has it, if the nameservers are quick.
+func (a *topicAdmin) put(ctx context.Context, r *remoting.Request) {
 	var h header.CreateTopic
 	err := h.Decode(r.Ext)
 	if err == nil {
 		err = a.check(h.Topic)
 	}
+	changed := false
 	if err == nil {
-		_, err = a.topics.PutWithAttributes(topic.Config{
+		changed, err = a.topics.PutWithAttributes(topic.Config{
 			TopicName: h.Topic, ReadQueueNums: h.ReadQueueNums, WriteQueueNums: h.WriteQueueNums, Perm: int(h.Perm),
 			TopicFilterType: h.TopicFilterType, TopicSysFlag: h.TopicSysFlag, Order: h.Order,
 		}, h.Attributes)
@@ -92,6 +93,11 @@ func (a *topicAdmin) put(_ context.Context, r *remoting.Request) {
 	if err != nil {
 		refuse(r, err)
 		return
+	}
+	if changed {
+		wait, cancel := context.WithTimeout(ctx, announceWait)
+		a.announce(wait)
+		cancel()
 	}
 	r.Reply(remoting.CodeSuccess, notSet, nil, nil)
 }

@@ -253,7 +253,7 @@ var otherKeys = []keyGroup{
 			timerFlushIntervalMs ms 1000, timerGetMessageThreadNum int 3, timerMaxDelaySec s 259200,
 			timerMetricSmallThreshold int 1000000, timerPrecisionMs ms 1000, timerProgressLogIntervalMs ms 10000,
 			timerPutMessageThreadNum int 3, timerRollWindowSlot int 172800, timerSkipUnknownError bool false,
-			timerStopDequeue bool false, timerStopEnqueue bool false, timerWarmEnable bool false, timerWheelEnable bool true
+			timerStopDequeue bool false, timerStopEnqueue bool false, timerWarmEnable bool false
 		`,
 	},
 	{

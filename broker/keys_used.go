@@ -75,6 +75,7 @@ var usedKeys = []Key{
 	{Name: "notifyConsumerIdsChangedEnable", Kind: Bool, Default: "true", Applies: Live, Section: "topics", Text: "Tell the members of a group when one joins or leaves."},
 	{Name: "validateSystemTopicWhenUpdateTopic", Kind: Bool, Default: "true", Applies: Live, Section: "topics", Text: "Refuse admin changes to system topics."},
 	{Name: "enableMixedMessageType", Kind: Bool, Default: "false", Applies: Live, Section: "topics", Text: "Allow topics of message.type MIXED."},
+	{Name: "timerWheelEnable", Kind: Bool, Default: "true", Section: "timer", Text: "Keep the system topic of timer messages; their delivery is not built yet."},
 	{Name: "startAcceptSendRequestTimeStamp", Kind: Long, Default: "0", Applies: Live, Section: "limits", Text: "Sends before this time (ms since 1970) are refused."},
 
 	// Health port and log of this process.

@@ -42,9 +42,11 @@ type Options struct {
 	DefaultQueues     int32         // defaultTopicQueueNums; 0 means 8
 	ReviveQueues      int32         // reviveQueueNum; 0 means 8
 	TraceTopic        bool          // traceTopicEnable
+	TimerTopic        bool          // timerWheelEnable: the topic of timer messages exists
 
 	Reloadable Reloadable
 	Settings   *Settings // answers 26 and takes 25; made by conf.go
+	Version    string    // of this program, told by 28; "" means its module's
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: discarded
