@@ -1,0 +1,320 @@
+package keyindex
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"time"
+
+	"mqctl/store/vfs"
+)
+
+// Open opens the index in dir, which need not exist. A clean one costs the
+// reading of a header per file. After an unclean stop the newest two files are
+// checked: the first entry that is not as the ones before it imply, and
+// everything behind it, is dropped, and so is the last record, which may lack
+// keys; the caller dispatches again what lies behind EndPhys.
+func Open(fsys vfs.FS, dir string, o Options) (*Index, error) {
+	g, err := o.geometry()
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{geometry: g, fs: fsys, dir: dir, now: o.Now, synced: o.SyncedMillis}
+	if x.now == nil {
+		x.now = time.Now
+	}
+	if err := x.list(); err != nil {
+		return nil, fmt.Errorf("key index %s: %w", dir, err)
+	}
+	if f := x.last(); o.Clean && (f == nil || f.head.sane(g)) {
+		return x, nil
+	}
+	if err := x.repair(o.SyncedMillis); err != nil {
+		x.mu.Lock()
+		x.closed = true
+		x.mu.Unlock()
+		return nil, errors.Join(fmt.Errorf("repair key index %s: %w", dir, err), x.closeFiles())
+	}
+	return x, nil
+}
+
+func (o Options) geometry() (geometry, error) {
+	slots, entries := cmp.Or(o.Slots, 5000000), cmp.Or(o.Entries, 20000000)
+	if slots < 1 || slots > math.MaxInt32/2 || entries < 2 || entries > math.MaxInt32/2 {
+		return geometry{}, fmt.Errorf("key index of %d slots and %d entries: slots must be 1 to 1073741823, entries 2 to 1073741823", slots, entries)
+	}
+	return geometry{int32(slots), int32(entries)}, nil
+}
+
+// list reads the headers of all files.
+func (x *Index) list() error {
+	entries, err := x.fs.ReadDir(x.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Dir || !isName(e.Name) {
+			continue
+		}
+		f := &file{name: e.Name, path: filepath.Join(x.dir, e.Name), onDisk: true}
+		if err := x.readHeader(f, e.Size); err != nil {
+			return err
+		}
+		switch {
+		case e.Size == x.fileBytes():
+			x.files = append(x.files, f)
+		case f.head.count <= 1:
+			// Made, but not yet used, when the machine went down.
+			if err := x.fs.Remove(f.path); err != nil {
+				return err
+			}
+		default:
+			x.notes = append(x.notes, fmt.Sprintf("%s has %d bytes instead of %d: made with another maxHashSlotNum or maxIndexNum, its keys are not found", f.path, e.Size, x.fileBytes()))
+		}
+	}
+	return nil
+}
+
+func (x *Index) readHeader(f *file, size int64) error {
+	f.head.count = 1
+	if size >= headerBytes {
+		var b [headerBytes]byte
+		h, err := x.fs.Open(f.path)
+		if err != nil {
+			return err
+		}
+		err = readFull(h, b[:], 0)
+		h.Close() // only read from
+		if err != nil {
+			return err
+		}
+		f.head.decode(b[:])
+	}
+	f.settle()
+	return nil
+}
+
+// settle notes that everything of f is on disk.
+func (f *file) settle() {
+	f.setHead(f.head)
+	f.shown = f.head
+}
+
+// repair checks the files that an unclean stop can have damaged.
+func (x *Index) repair(syncedMillis int64) error {
+	from := max(len(x.files)-2, 0)
+	for from < len(x.files)-1 && x.files[from].head.endMillis <= syncedMillis && x.files[from].head.sane(x.geometry) {
+		from++
+	}
+	for i := from; i < len(x.files); i++ {
+		f := x.files[i]
+		before := f.head.count
+		if err := x.rebuild(f); err != nil {
+			return err
+		}
+		if f.head.count == before && (f.head.count == x.entries || i == len(x.files)-1) {
+			continue
+		}
+		x.notes = append(x.notes, fmt.Sprintf("%s had damaged entries: kept %d of %d", f.path, f.head.count-1, before-1))
+		// What was filed behind the damage has to be filed again.
+		if err := x.drop(i + 1); err != nil {
+			return err
+		}
+	}
+	for f := x.last(); f != nil && f.head.count <= 1; f = x.last() {
+		if err := x.drop(len(x.files) - 1); err != nil {
+			return err
+		}
+	}
+	return x.Truncate(x.EndPhys())
+}
+
+// drop removes the files from i on.
+func (x *Index) drop(i int) error {
+	gone := x.files[i:]
+	x.files = x.files[:i:i]
+	return x.removeAll(gone)
+}
+
+// Truncate drops the entries of records at or behind maxPhys, the end of the
+// commit log: their place will be taken by other records. It must be called
+// before the first Put.
+func (x *Index) Truncate(maxPhys int64) error {
+	x.io.Lock()
+	defer x.io.Unlock()
+	for {
+		f := x.last()
+		if f == nil || f.head.count > 1 && f.head.endPhys < maxPhys {
+			return x.flushAll(true)
+		}
+		if f.head.count > 1 && f.head.beginPhys < maxPhys {
+			if err := x.pop(f, maxPhys); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := x.drop(len(x.files) - 1); err != nil {
+			return err
+		}
+	}
+}
+
+// pop takes the newest entries back, those of records at or behind maxPhys.
+// The first entry stays.
+func (x *Index) pop(f *file, maxPhys int64) error {
+	x.mu.Lock()
+	in, err := x.reader(f)
+	if err == nil && f.slots == nil {
+		err = x.loadSlots(f)
+	}
+	x.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	h := f.head
+	var b [entryBytes]byte
+	for h.count > 1 {
+		var e entry
+		if err := readFull(in, b[:], x.entryAt(h.count-1)); err != nil {
+			return err
+		}
+		if e.decode(b[:]); e.phys < maxPhys {
+			h.end(e)
+			break
+		}
+		h.count--
+		slot := max(e.hash, 0) % x.slots
+		f.slots[slot] = min(e.prev, h.count-1)
+		f.markSlot(slot)
+		if f.slots[slot] <= 0 {
+			h.usedSlots--
+		}
+	}
+	f.setHead(h)
+	return x.zeroTail(f, in)
+}
+
+// end makes e the last entry: the exact store time is not in it.
+func (h *header) end(e entry) {
+	h.endPhys, h.endMillis = e.phys, h.beginMillis
+	if h.count > 2 { // the seconds of the first entry count from elsewhere
+		h.endMillis += 1000 * int64(e.seconds)
+	}
+}
+
+// setHead changes the header of a file whose entries are all on disk.
+func (f *file) setHead(h header) {
+	f.head, f.written = h, h
+	f.flushBase, f.bufBase = h.count, h.count
+}
+
+// rebuild reads the entries of f, keeps the good ones and makes header and
+// slots of them. The slots stay in memory.
+func (x *Index) rebuild(f *file) error {
+	x.mu.Lock()
+	in, err := x.reader(f)
+	x.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	had := f.head
+	f.takeSlots(x.slots)
+	h := header{beginMillis: had.beginMillis, beginPhys: had.beginPhys, count: 1}
+	var last entry
+	err = x.eachEntry(in, 1, min(had.count, x.entries), func(e entry) bool {
+		if e.hash < 0 || e.seconds < 0 || e.phys < last.phys || h.count == 1 && e.phys != had.beginPhys ||
+			e.prev != f.slots[e.hash%x.slots] {
+			return false
+		}
+		if e.prev == 0 {
+			h.usedSlots++
+		}
+		f.slots[e.hash%x.slots] = h.count
+		h.count++
+		last = e
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if h.count == had.count && had.sane(x.geometry) {
+		h.endMillis, h.endPhys = had.endMillis, had.endPhys
+	} else {
+		h.end(last)
+	}
+	f.setHead(h)
+	if err := x.compareSlots(f, in); err != nil {
+		return err
+	}
+	if h.count == had.count {
+		return nil
+	}
+	return x.zeroTail(f, in)
+}
+
+// eachEntry reads entries until do is false.
+func (x *Index) eachEntry(in vfs.File, from, to int32, do func(e entry) bool) error {
+	const chunk = 13107 // about 256 KiB
+	b := make([]byte, chunk*entryBytes)
+	for n := from; n < to; n += chunk {
+		part := b[:min(int(to-n), chunk)*entryBytes]
+		if err := readFull(in, part, x.entryAt(n)); err != nil {
+			return err
+		}
+		for ; len(part) > 0; part = part[entryBytes:] {
+			var e entry
+			e.decode(part)
+			if !do(e) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// compareSlots marks the pages of slots that are different on disk.
+func (x *Index) compareSlots(f *file, in vfs.File) error {
+	return x.eachSlotChunk(in, func(first int32, b []byte) {
+		for i := range len(b) / slotBytes {
+			if f.slots[int(first)+i] != int32(binary.BigEndian.Uint32(b[i*slotBytes:])) {
+				f.markSlot(first + int32(i))
+			}
+		}
+	})
+}
+
+// zeroTail takes back the entries behind the end, up to the first 64 KiB that
+// are zero already: entries are written in order.
+func (x *Index) zeroTail(f *file, in vfs.File) error {
+	out, err := x.writer(f)
+	if err != nil {
+		return err
+	}
+	f.unsynced = true
+	b := make([]byte, 64<<10)
+	for at, end := x.entryAt(f.head.count), x.fileBytes(); at < end; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), end-at)]
+		if err := readFull(in, b, at); err != nil {
+			return err
+		}
+		clean := true
+		for _, c := range b {
+			clean = clean && c == 0
+		}
+		if clean {
+			return nil
+		}
+		clear(b)
+		if _, err := out.WriteAt(b, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
