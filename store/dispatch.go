@@ -1,0 +1,296 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/record"
+	"mqctl/store/vfs"
+)
+
+// maxPending bounds the entries that wait for dispatch in memory; what comes
+// on top is read back from the log.
+const maxPending = 1 << 16
+
+// arrivalRound is after how many entries arrivals are signalled.
+const arrivalRound = 1024
+
+// entry is what dispatch needs to know about a record that was appended.
+type entry struct {
+	q      *Queue
+	offset int64 // in its queue
+	phys   int64
+	millis int64
+	tags   int64
+	size   int32
+	hashes uint16 // how many of pending.hashes
+	kind   kind
+}
+
+// pending is a run of entries in the order of the log.
+type pending struct {
+	entries []entry
+	hashes  []int32
+}
+
+func (p *pending) reset() {
+	clear(p.entries)
+	p.entries = p.entries[:0]
+	p.hashes = p.hashes[:0]
+}
+
+// dispatcher turns appended records into queue units and index entries. Whoever
+// appended (or flushed) tries to be it; who finds it busy leaves his entries to
+// the one at work. So there is no hand-over to another goroutine.
+type dispatcher struct {
+	mu       sync.Mutex // the dispatch lock
+	taken    pending    // being worked through; guarded by mu
+	at       int        // next of taken.entries
+	hashAt   int        // next of taken.hashes
+	arrived  []*Queue   // have new units in this round; guarded by mu
+	dirty    []*Queue   // have units to write or to sync; guarded by mu
+	stalled  bool       // a queue could not take a unit; guarded by mu
+	scanning bool       // entries were left out: read the log; guarded by pendMu
+
+	pendMu sync.Mutex // guards fresh, scanning
+	fresh  pending
+}
+
+// push hands items [first, next) to dispatch. The caller holds appendMu.
+func (s *Store) push(b *Batch, first, next int) {
+	d := &s.disp
+	d.pendMu.Lock()
+	for i := first; i < next; i++ {
+		it := &b.Items[i]
+		if it.Size == 0 {
+			continue
+		}
+		if d.scanning || len(d.fresh.entries) >= maxPending {
+			d.scanning = true
+			break
+		}
+		d.fresh.entries = append(d.fresh.entries, entry{
+			q: it.Queue, offset: int64(it.QueueOffset), phys: int64(it.Phys), millis: it.StoreMillis,
+			tags: it.TagsCode, size: it.Size, hashes: it.hashes, kind: it.kind,
+		})
+		d.fresh.hashes = append(d.fresh.hashes, b.hashes[it.hashAt:][:it.hashes]...)
+	}
+	d.pendMu.Unlock()
+	s.storedMillis.Store(s.lastMillis)
+	s.queuedEnd.Store(int64(b.end))
+}
+
+// bound is up to where messages may become visible: the end of the log, or of
+// what is flushed if sends wait for the flush.
+func (s *Store) bound() int64 {
+	if s.opt.SyncFlush {
+		return min(s.log.Flushed(), s.queuedEnd.Load())
+	}
+	return s.queuedEnd.Load()
+}
+
+// dispatch makes everything up to the bound visible, unless another goroutine
+// is just doing that.
+func (s *Store) dispatch() {
+	d := &s.disp
+	for s.dispatched.Load() < s.bound() {
+		if !d.mu.TryLock() {
+			return // the holder looks again after its unlock
+		}
+		stop := s.drain(s.running.Load())
+		d.mu.Unlock()
+		if stop {
+			return
+		}
+	}
+}
+
+// drain works until the bound is reached. It reports true if it cannot go on
+// now: a disk is full, or the log must be read back, which the keeper does if
+// leave is set. The caller holds the dispatch lock.
+func (s *Store) drain(leave bool) (stop bool) {
+	d := &s.disp
+	defer s.signal()
+	for bound := s.bound(); !d.stalled; bound = s.bound() {
+		if d.at == len(d.taken.entries) {
+			done, scan := s.take(bound)
+			if scan && leave {
+				notify(s.keepWake)
+				return true
+			}
+			if scan {
+				if err := s.scanBack(bound); err != nil {
+					s.stall(err)
+					return true
+				}
+				continue
+			}
+			if done {
+				return false
+			}
+		}
+		for n := 0; d.at < len(d.taken.entries); n++ {
+			e := &d.taken.entries[d.at]
+			if e.phys+int64(e.size) > bound {
+				return false
+			}
+			if err := s.dispatchEntry(e, d.taken.hashes[d.hashAt:][:e.hashes]); err != nil {
+				s.stall(err)
+				return true
+			}
+			d.at++
+			d.hashAt += int(e.hashes)
+			s.dispatched.Store(e.phys + int64(e.size))
+			if n == arrivalRound {
+				s.signal()
+				n = 0
+			}
+		}
+	}
+	return true
+}
+
+// take gets the fresh entries. done: there are none; scan: some were left out
+// and everything before them is dispatched.
+func (s *Store) take(bound int64) (done, scan bool) {
+	d := &s.disp
+	d.taken.reset()
+	d.at, d.hashAt = 0, 0
+	d.pendMu.Lock()
+	defer d.pendMu.Unlock()
+	if len(d.fresh.entries) == 0 {
+		if d.scanning && s.dispatched.Load() < bound {
+			return false, true
+		}
+		return true, false
+	}
+	d.taken, d.fresh = d.fresh, d.taken
+	return false, false
+}
+
+// scanBack dispatches from the log itself up to bound, and ends the scanning if
+// nothing is left behind that.
+func (s *Store) scanBack(bound int64) error {
+	sc := s.log.Scan(s.dispatched.Load(), true)
+	for sc.Pos() < bound {
+		v, err := sc.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.dispatchRecord(v); err != nil {
+			return err
+		}
+		s.dispatched.Store(sc.Pos())
+	}
+	s.appendMu.Lock() // no push meanwhile
+	s.disp.pendMu.Lock()
+	if s.dispatched.Load() >= s.queuedEnd.Load() {
+		s.disp.scanning = false
+	}
+	s.disp.pendMu.Unlock()
+	s.appendMu.Unlock()
+	return nil
+}
+
+// dispatchRecord dispatches a record that was read back.
+func (s *Store) dispatchRecord(v record.View) error {
+	e, hashes := s.entryOf(v)
+	return s.dispatchEntry(&e, hashes)
+}
+
+// entryOf is the dispatch entry of a record. Only one that belongs into a queue
+// has its queue set.
+func (s *Store) entryOf(v record.View) (entry, []int32) {
+	var p messageProperties
+	p.parse(v.Properties())
+	e := entry{
+		offset: int64(v.QueueOffset()), phys: int64(v.PhysOffset()), millis: v.StoreMillis(),
+		tags: record.TagsCode(p.tags), size: int32(v.Size()), kind: kindOf(v.SysFlag()),
+	}
+	if e.kind == queued {
+		if e.q = s.Lookup(v.Topic(), v.QueueID()); e.q == nil {
+			e.q = s.Queue(string(v.Topic()), v.QueueID())
+		}
+		if e.q.delay {
+			if d := s.delayMillis(p.delay); d > 0 {
+				e.tags = e.millis + d
+			}
+		}
+	}
+	var hashes []int32
+	if s.index != nil && e.kind != logOnly {
+		s.hashBuf = p.appendHashes(s.hashBuf[:0], v.Topic())
+		hashes = s.hashBuf
+	}
+	e.hashes = uint16(len(hashes))
+	return e, hashes
+}
+
+// dispatchEntry gives one record its unit and its index entries. An error of
+// the queue stops dispatch; one of the index does not, since queries can do
+// without but consumers not.
+func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
+	if e.kind == queued && !e.q.gone.Load() {
+		if err := e.q.cq.Append(consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}); err != nil {
+			return fmt.Errorf("write queue %d of topic %s: %w", e.q.id, e.q.topic, err)
+		}
+		e.q.max.Store(e.offset + 1)
+		s.touch(e.q)
+	}
+	for _, h := range hashes {
+		if err := s.index.Put(h, e.phys, e.millis); err != nil {
+			s.indexFailed(err)
+			break
+		}
+	}
+	s.dispatchedMillis = e.millis
+	return nil
+}
+
+// touch notes that q has a new unit.
+func (s *Store) touch(q *Queue) {
+	if !q.arrived {
+		q.arrived = true
+		s.disp.arrived = append(s.disp.arrived, q)
+	}
+	if !q.dirty {
+		q.dirty = true
+		s.disp.dirty = append(s.disp.dirty, q)
+	}
+}
+
+// signal tells about the queues that got units in this round.
+func (s *Store) signal() {
+	d := &s.disp
+	for i, q := range d.arrived {
+		q.arrived = false
+		d.arrived[i] = nil
+		s.opt.OnArrival(q)
+	}
+	d.arrived = d.arrived[:0]
+}
+
+// stall stops dispatch until the keeper tries again.
+func (s *Store) stall(err error) {
+	s.disp.stalled = true
+	if vfs.DiskFull(err) {
+		s.setFull(true)
+		return
+	}
+	s.setSick(err)
+}
+
+func (s *Store) indexFailed(err error) {
+	if vfs.DiskFull(err) {
+		s.setFull(true)
+		return
+	}
+	if s.indexSick.CompareAndSwap(false, true) {
+		s.opt.Log.Error("the key index cannot be written, queries by key may miss messages", "error", err)
+	}
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"mqctl/store/internal/checkpoint"
+	"mqctl/store/internal/segfile"
+)
+
+// inventory is what lies in the folder before anything is changed.
+type inventory struct {
+	logFiles []segfile.Found
+	logBytes int64 // size of a commit log file
+	queues   []queueFiles
+	unitFile int64 // size of a queue file
+
+	abort      bool
+	abortPID   int
+	check      checkpoint.Checkpoint
+	progress   *progress // nil: none that can be used
+	lastWriter bool      // we were the last to write here
+}
+
+type queueFiles struct {
+	topic string
+	id    int32
+	files []segfile.Found
+}
+
+// inspect reads names and sizes and refuses what cannot be opened.
+func (s *Store) inspect(rec *Recovery) (*inventory, error) {
+	inv := &inventory{}
+	if err := s.inspectLog(inv, rec); err != nil {
+		return nil, err
+	}
+	if err := s.inspectQueues(inv, rec); err != nil {
+		return nil, err
+	}
+	if err := s.refuseBatchQueues(); err != nil {
+		return nil, err
+	}
+	if len(inv.logFiles) == 0 && len(inv.queues) > 0 {
+		return nil, &DamagedError{
+			What:  fmt.Sprintf("there are no commit log files although %s has queues", s.queueDir),
+			Where: s.opt.CommitLogDir,
+			Try:   "mount or restore the commit log; to give up all messages, move consumequeue and index away",
+		}
+	}
+	return inv, s.inspectState(inv, rec)
+}
+
+func (s *Store) inspectLog(inv *inventory, rec *Recovery) error {
+	files, foreign, err := segfile.List(s.opt.FS, s.opt.CommitLogDir)
+	if err != nil {
+		return err
+	}
+	noteForeign(rec, foreign)
+	inv.logBytes, err = segfile.CheckSizes(s.opt.CommitLogDir, files, s.opt.CommitLogBytes, DefaultCommitLogBytes)
+	inv.logFiles = files
+	return sizeError(err, "mappedFileSizeCommitLog")
+}
+
+func sizeError(err error, setting string) error {
+	var fe *segfile.FileError
+	if !errors.As(err, &fe) {
+		return err
+	}
+	return &DamagedError{
+		What: fe.What, Where: fe.Path,
+		Try: "set " + setting + " to the size of the files, or move the odd file away",
+	}
+}
+
+func noteForeign(rec *Recovery, foreign []string) {
+	for _, path := range foreign {
+		rec.Notes = append(rec.Notes, fmt.Sprintf(
+			"%s is no data file: ignored here, but Apache does not start with it; move it away", path))
+	}
+}
+
+// inspectQueues lists the files of all queues.
+func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
+	inv.unitFile = s.opt.QueueFileBytes
+	topics, err := s.subdirs(s.queueDir)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		ids, err := s.subdirs(filepath.Join(s.queueDir, topic))
+		if err != nil {
+			return err
+		}
+		for _, name := range ids {
+			id, err := strconv.ParseInt(name, 10, 32)
+			if err != nil {
+				continue // Java would not start; nothing of ours is in it
+			}
+			dir := filepath.Join(s.queueDir, topic, name)
+			files, foreign, err := segfile.List(s.opt.FS, dir)
+			if err != nil {
+				return err
+			}
+			noteForeign(rec, foreign)
+			size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
+			if err == nil && size%20 != 0 {
+				err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
+			}
+			if err != nil {
+				return sizeError(err, "mappedFileSizeConsumeQueue")
+			}
+			if len(files) > 0 {
+				inv.unitFile = size
+			}
+			inv.queues = append(inv.queues, queueFiles{topic: topic, id: int32(id), files: files})
+		}
+	}
+	setDefault(&inv.unitFile, DefaultQueueFileBytes)
+	return nil
+}
+
+func (s *Store) subdirs(dir string) ([]string, error) {
+	entries, err := s.opt.FS.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if e.Dir {
+			out = append(out, e.Name)
+		}
+	}
+	return out, nil
+}
+
+// refuseBatchQueues: topics with queue.type=BatchCQ keep their units elsewhere
+// and in another form.
+func (s *Store) refuseBatchQueues() error {
+	dir := filepath.Join(s.opt.Dir, "batchconsumequeue")
+	topics, err := s.subdirs(dir)
+	if err != nil || len(topics) == 0 {
+		return err
+	}
+	return &DamagedError{
+		What:  fmt.Sprintf("topic %s has queue.type=BatchCQ, which mqctl cannot read yet", topics[0]),
+		Where: dir,
+		Try:   "delete these topics with Apache RocketMQ first",
+	}
+}
+
+// inspectState reads abort, checkpoint and progress.
+func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
+	text, err := readSmall(s.opt.FS, s.abortFile())
+	if err != nil {
+		return err
+	}
+	inv.abort = text != nil
+	inv.abortPID, _ = strconv.Atoi(string(text)) // 0 if it is something else
+	rec.Clean = !inv.abort
+	if inv.check, _, err = checkpoint.Read(s.opt.FS, s.checkpointFile()); err != nil {
+		return err
+	}
+	p, why, err := readProgress(s.opt.FS, s.progressFile())
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		rec.Notes = append(rec.Notes, why)
+	}
+	inv.progress = p
+	inv.lastWriter = p != nil && s.wroteLast(inv, p)
+	return nil
+}
+
+// wroteLast reports whether nobody else has written to the folder since p: a
+// broker of Apache does not know p, but it removes abort or writes another pid
+// into it, and rewrites the checkpoint.
+func (s *Store) wroteLast(inv *inventory, p *progress) bool {
+	if inv.abort {
+		return !p.clean && p.pid == inv.abortPID
+	}
+	return p.clean && p.checkpoint == crcOf(inv.check)
+}

@@ -1,0 +1,314 @@
+// Package commitlog is the commit log: segments of one size that hold the
+// records of all queues in the order of their arrival (Java: CommitLog over
+// MappedFileQueue).
+//
+// A record never spans segments. A segment that is full ends in a blank: 4
+// bytes with the space left, at least 8, and 4 bytes of magic; what lies behind
+// is zero.
+//
+// Nothing is mapped: a page fault would stop a whole scheduler thread. The
+// next segment is made with its blocks ahead of need, by whoever calls Prepare.
+package commitlog
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"mqctl/store/internal/segfile"
+	"mqctl/store/record"
+	"mqctl/store/vfs"
+)
+
+// segment is one file.
+type segment struct {
+	base int64
+	f    vfs.File
+}
+
+// Log is an open commit log.
+//
+// Invariants: min <= flushed <= end; bytes in [end, end of its segment) are
+// zero.
+type Log struct {
+	fs       vfs.FS
+	dir      string
+	segBytes int64
+
+	segs    atomic.Pointer[[]*segment] // by base; may have holes
+	end     atomic.Int64
+	flushed atomic.Int64
+
+	active *segment // where end lies; guarded by the caller's append lock; nil: none yet
+
+	ready  atomic.Pointer[segment] // the next one, made ahead
+	makeMu sync.Mutex              // guards making and removing files
+
+	syncMu  sync.Mutex // one sync at a time
+	syncErr error      // the first that failed; none is believed after it
+
+	tail *tail
+}
+
+// Open opens the segments that were found in dir. Until SetEnd, End is the end
+// of the last of them.
+func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found) (*Log, error) {
+	l := &Log{fs: fsys, dir: dir, segBytes: segBytes, tail: newTail()}
+	var segs []*segment
+	l.segs.Store(&segs)
+	for _, found := range files {
+		f, err := fsys.OpenReadWrite(filepath.Join(dir, segfile.Name(found.Base)))
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		segs = append(segs, &segment{base: found.Base, f: f})
+		l.segs.Store(&segs)
+		l.end.Store(found.Base + segBytes)
+	}
+	return l, nil
+}
+
+// SegmentBytes is the size of a segment.
+func (l *Log) SegmentBytes() int64 { return l.segBytes }
+
+// Min is the position of the first byte that is there.
+func (l *Log) Min() int64 {
+	if segs := *l.segs.Load(); len(segs) > 0 {
+		return segs[0].base
+	}
+	return l.end.Load()
+}
+
+// End is the position behind the last byte.
+func (l *Log) End() int64 { return l.end.Load() }
+
+// Flushed is the position before which everything is safe on disk.
+func (l *Log) Flushed() int64 { return l.flushed.Load() }
+
+// Bases lists the positions of the segments.
+func (l *Log) Bases() []int64 {
+	var out []int64
+	for _, s := range *l.segs.Load() {
+		out = append(out, s.base)
+	}
+	return out
+}
+
+// Room is the space left in the active segment; 0 if there is none. Append
+// lock.
+func (l *Log) Room() int64 {
+	if l.active == nil {
+		return 0
+	}
+	return l.active.base + l.segBytes - l.end.Load()
+}
+
+// Write appends p, which fits into Room, in one write. On failure nothing is
+// appended, and what the disk got of it is zeroed again; if even that fails the
+// second result is true: the log must not be written any more. Append lock.
+func (l *Log) Write(p []byte) (err error, sick bool) { //nolint:revive // the error is the main result
+	end := l.end.Load()
+	n, err := l.active.f.WriteAt(p, end-l.active.base)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		if _, zerr := l.active.f.WriteAt(make([]byte, len(p)), end-l.active.base); zerr != nil {
+			return err, true
+		}
+		return err, false
+	}
+	l.tail.append(end, p)
+	l.end.Store(end + int64(len(p)))
+	return nil, false
+}
+
+// Roll ends the active segment with a blank and goes to the next one. It
+// reports false if no next one is ready: call Prepare without the lock and try
+// again. Append lock.
+func (l *Log) Roll() (rolled bool, err error) {
+	next := l.ready.Load()
+	if next == nil {
+		return false, nil
+	}
+	if l.active != nil {
+		if next.base != l.active.base+l.segBytes {
+			return false, fmt.Errorf("commit log: prepared segment %d does not follow %d", next.base, l.active.base)
+		}
+		if left := l.Room(); left >= record.BlankSize {
+			if err, _ := l.Write(record.AppendBlank(nil, int32(left))); err != nil {
+				return false, err
+			}
+		}
+	}
+	l.active = next
+	segs := append(slices.Clone(*l.segs.Load()), next)
+	l.segs.Store(&segs)
+	l.ready.Store(nil) // after segs: Prepare takes the name behind the last of them
+	l.end.Store(next.base)
+	return true, nil
+}
+
+// NeedsPrepare reports that the next segment should be made soon.
+func (l *Log) NeedsPrepare() bool {
+	if l.ready.Load() != nil {
+		return false
+	}
+	segs := *l.segs.Load()
+	if len(segs) == 0 {
+		return false // an idle new store needs no gigabyte
+	}
+	return l.end.Load()-segs[len(segs)-1].base > l.segBytes/2
+}
+
+// Prepare makes the next segment if it is not there yet. It may take long.
+func (l *Log) Prepare() error {
+	l.makeMu.Lock()
+	defer l.makeMu.Unlock()
+	if l.ready.Load() != nil {
+		return nil
+	}
+	base := l.end.Load()
+	if segs := *l.segs.Load(); len(segs) > 0 {
+		base = segs[len(segs)-1].base + l.segBytes
+	} else if base%l.segBytes != 0 {
+		base = (base/l.segBytes + 1) * l.segBytes
+	}
+	s, err := l.makeSegment(base)
+	if err != nil {
+		return err
+	}
+	l.ready.Store(s)
+	return nil
+}
+
+// makeSegment makes a file of full size. It gets its length before its blocks,
+// since a short file keeps Apache from starting; an empty last one does not.
+func (l *Log) makeSegment(base int64) (*segment, error) {
+	name := filepath.Join(l.dir, segfile.Name(base))
+	f, err := l.fs.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err = f.Truncate(l.segBytes); err == nil {
+		if err = f.Preallocate(l.segBytes); err == nil {
+			if err = f.Sync(); err == nil {
+				err = l.fs.SyncDir(l.dir)
+			}
+		}
+	}
+	if err != nil {
+		f.Close()
+		l.fs.Remove(name) // else it would be an unused segment, which is harmless
+		return nil, err
+	}
+	return &segment{base: base, f: f}, nil
+}
+
+// DropReady removes a prepared segment that was not used.
+func (l *Log) DropReady() error {
+	l.makeMu.Lock()
+	defer l.makeMu.Unlock()
+	s := l.ready.Swap(nil)
+	if s == nil {
+		return nil
+	}
+	err := s.f.Close()
+	if rerr := l.fs.Remove(filepath.Join(l.dir, segfile.Name(s.base))); err == nil {
+		err = rerr
+	}
+	if derr := l.fs.SyncDir(l.dir); err == nil {
+		err = derr
+	}
+	return err
+}
+
+// Sync makes everything written before the call safe and returns how far that
+// is. After a failed sync it fails for ever: the kernel may have dropped what
+// it could not write, so a later success means nothing.
+func (l *Log) Sync() (int64, error) {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	from, to := l.flushed.Load(), l.end.Load()
+	if l.syncErr != nil {
+		return from, l.syncErr
+	}
+	if from == to {
+		return to, nil
+	}
+	for _, s := range *l.segs.Load() {
+		if s.base+l.segBytes <= from || s.base >= to {
+			continue
+		}
+		if err := s.f.Datasync(); err != nil {
+			l.syncErr = err
+			return from, err
+		}
+	}
+	l.flushed.Store(to)
+	return to, nil
+}
+
+// find returns the segment that holds pos, nil if none.
+func (l *Log) find(pos int64) *segment {
+	segs := *l.segs.Load()
+	i := len(segs) - 1
+	if i < 0 {
+		return nil
+	}
+	if segs[i].base > pos { // not the last: usually no holes, so one step
+		if d := (segs[i].base - pos + l.segBytes - 1) / l.segBytes; int64(i) >= d {
+			i -= int(d)
+		} else {
+			i = 0
+		}
+		for i < len(segs)-1 && segs[i+1].base <= pos {
+			i++
+		}
+	}
+	if s := segs[i]; pos >= s.base && pos < s.base+l.segBytes {
+		return s
+	}
+	return nil
+}
+
+// Read fills dst with the bytes from pos on. They must lie in one segment and
+// before End; else, or if they are not there any more, it reports false.
+func (l *Log) Read(dst []byte, pos int64) (bool, error) {
+	if pos < 0 || pos+int64(len(dst)) > l.end.Load() {
+		return false, nil
+	}
+	if l.tail.read(dst, pos) {
+		return true, nil
+	}
+	s := l.find(pos)
+	if s == nil || pos+int64(len(dst)) > s.base+l.segBytes {
+		return false, nil
+	}
+	n, err := s.f.ReadAt(dst, pos-s.base)
+	if n == len(dst) {
+		return true, nil
+	}
+	return false, err
+}
+
+// SameSegment reports whether two positions lie in one segment.
+func (l *Log) SameSegment(a, b int64) bool { return a/l.segBytes == b/l.segBytes }
+
+// Close closes all files.
+func (l *Log) Close() error {
+	var first error
+	for _, s := range *l.segs.Load() {
+		if err := s.f.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	if s := l.ready.Swap(nil); s != nil {
+		s.f.Close()
+	}
+	return first
+}

@@ -1,0 +1,237 @@
+package commitlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"mqctl/store/record"
+)
+
+const (
+	scanWindow = 1 << 20
+	// zeroRun ends the search for more data: a writer never leaves so many
+	// zeros before data, even if a power loss reorders what it wrote.
+	zeroRun = 256 << 20
+)
+
+// ErrPosition says that a record states another position than it has: stale
+// bytes of an earlier life of the file.
+var ErrPosition = errors.New("record states another position than its own")
+
+// BadError says where the bytes of the log stop making sense.
+type BadError struct {
+	Pos int64
+	Err error
+	// Next is the position behind the damaged record if its lengths can be
+	// believed, else 0.
+	Next int64
+}
+
+func (e *BadError) Error() string { return fmt.Sprintf("commit log at %d: %v", e.Pos, e.Err) }
+
+// Unwrap returns the reason.
+func (e *BadError) Unwrap() error { return e.Err }
+
+// Scanner walks the records of the log in order, checking each: lengths, magic,
+// own position and body checksum.
+type Scanner struct {
+	l       *Log
+	pos     int64 // of the next record
+	noCRC   bool
+	buf     []byte
+	bufAt   int64 // position of buf[0]
+	Crossed int   // segments the scanner has begun to read
+	lastSeg int64
+}
+
+// Scan starts at pos, which must be the start of a record, a blank or a
+// segment. trusted leaves out the checksums.
+func (l *Log) Scan(pos int64, trusted bool) *Scanner {
+	return &Scanner{l: l, pos: pos, noCRC: trusted, lastSeg: -1}
+}
+
+// Pos is the position of the record that Next will return.
+func (s *Scanner) Pos() int64 { return s.pos }
+
+// Next returns the next record; the view is valid until the call after. The
+// error is io.EOF behind the last segment, a *BadError where something is no
+// record (Pos stays there), or an error of the disk.
+func (s *Scanner) Next() (record.View, error) {
+	for {
+		seg := s.l.find(s.pos)
+		if seg == nil {
+			next := s.l.following(s.pos)
+			if next < 0 {
+				return record.View{}, io.EOF
+			}
+			s.pos = next
+			continue
+		}
+		if seg.base != s.lastSeg {
+			s.lastSeg = seg.base
+			s.Crossed++
+		}
+		segEnd := seg.base + s.l.segBytes
+		if segEnd-s.pos < record.BlankSize {
+			s.pos = segEnd
+			continue
+		}
+		head, err := s.peek(seg, record.BlankSize)
+		if err != nil {
+			return record.View{}, err
+		}
+		if _, blank := record.Blank(head); blank {
+			s.pos = segEnd
+			continue
+		}
+		return s.record(seg, head)
+	}
+}
+
+func (s *Scanner) record(seg *segment, head []byte) (record.View, error) {
+	bad := func(err error, size int64) (record.View, error) {
+		e := &BadError{Pos: s.pos, Err: err}
+		if size > 0 {
+			e.Next = s.pos + size
+		}
+		return record.View{}, e
+	}
+	size := int64(int32(binary.BigEndian.Uint32(head)))
+	magic := int32(binary.BigEndian.Uint32(head[4:]))
+	if magic != record.MagicV1 && magic != record.MagicV2 {
+		return bad(record.ErrMagic, 0)
+	}
+	if size < record.MinSize || size > seg.base+s.l.segBytes-s.pos {
+		return bad(record.ErrLengths, 0)
+	}
+	raw, err := s.peek(seg, size)
+	if err != nil {
+		return record.View{}, err
+	}
+	v, err := record.Parse(raw)
+	if err != nil {
+		return bad(err, 0)
+	}
+	if int64(v.PhysOffset()) != s.pos {
+		return bad(ErrPosition, size)
+	}
+	if !s.noCRC {
+		if err := v.CheckCRC(); err != nil {
+			return bad(err, size)
+		}
+	}
+	s.pos += size
+	return v, nil
+}
+
+// peek returns n bytes from pos on, all inside of seg.
+func (s *Scanner) peek(seg *segment, n int64) ([]byte, error) {
+	at := s.pos - s.bufAt
+	if at >= 0 && at+n <= int64(len(s.buf)) {
+		return s.buf[at : at+n], nil
+	}
+	want := min(max(n, scanWindow), seg.base+s.l.segBytes-s.pos)
+	if int64(cap(s.buf)) < want {
+		s.buf = make([]byte, want)
+	}
+	s.buf = s.buf[:want]
+	s.bufAt = s.pos
+	if got, err := seg.f.ReadAt(s.buf, s.pos-seg.base); int64(got) < want {
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		s.buf = s.buf[:0]
+		return nil, fmt.Errorf("read the commit log at %d: %w", s.pos, err)
+	}
+	return s.buf[:n], nil
+}
+
+// following is the start of the first segment behind pos, -1 if none.
+func (l *Log) following(pos int64) int64 {
+	for _, s := range *l.segs.Load() {
+		if s.base > pos {
+			return s.base
+		}
+	}
+	return -1
+}
+
+// FirstRecord returns the first record of the segment at base.
+func (l *Log) FirstRecord(base int64) (record.View, error) {
+	return l.Scan(base, false).Next()
+}
+
+// FindRecord looks for the next valid record behind from (at from+1 or later),
+// through all segments, and gives up after a long run of zeros.
+func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
+	zeros := int64(0)
+	buf := make([]byte, scanWindow)
+	// A record is recognised by bytes 4 to 6; so each window overlaps the one
+	// before by what may be cut off.
+	const overlap = 64
+	pos = from + 1
+	for _, seg := range *l.segs.Load() {
+		end := seg.base + l.segBytes
+		if end <= pos {
+			continue
+		}
+		for at := max(pos, seg.base); at < end; {
+			n := min(int64(len(buf)), end-at)
+			if _, err := seg.f.ReadAt(buf[:n], at-seg.base); err != nil && err != io.EOF {
+				return 0, false, err
+			}
+			if allZero(buf[:n]) {
+				if zeros += n; zeros >= zeroRun {
+					return 0, false, nil
+				}
+			} else {
+				zeros = 0
+				if p, ok := l.match(buf[:n], at); ok {
+					return p, true, nil
+				}
+			}
+			if n <= overlap {
+				break
+			}
+			at += n - overlap
+		}
+	}
+	return 0, false, nil
+}
+
+var magicStart = []byte{0xDA, 0xA3, 0x20} // of both record versions
+
+// match tries every place of b, which lies at pos in the log, that looks like
+// a record.
+func (l *Log) match(b []byte, pos int64) (int64, bool) {
+	for at := 0; ; at++ {
+		i := bytes.Index(b[at:], magicStart)
+		if i < 0 {
+			return 0, false
+		}
+		at += i
+		p := pos + int64(at) - 4
+		if at < 4 || at+32 > len(b) || int64(binary.BigEndian.Uint64(b[at+24:])) != p {
+			continue
+		}
+		if v, err := l.Scan(p, false).Next(); err == nil && int64(v.PhysOffset()) == p {
+			return p, true
+		}
+	}
+}
+
+// allZero compares in blocks, which is as fast as memory.
+func allZero(b []byte) bool {
+	for len(b) >= len(zeroBlock) {
+		if !bytes.Equal(b[:len(zeroBlock)], zeroBlock[:]) {
+			return false
+		}
+		b = b[len(zeroBlock):]
+	}
+	return bytes.Equal(b, zeroBlock[:len(b)])
+}
+
+var zeroBlock [4096]byte

@@ -1,0 +1,229 @@
+package consumequeue
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"mqctl/store/internal/segfile"
+	"mqctl/store/vfs"
+)
+
+const (
+	minRingUnits = 16  // 320 bytes: what a queue with a message now and then costs
+	maxRingUnits = 512 // 10 KiB
+	runUnits     = 256 // written at once when a queue is busy: 5120 bytes
+)
+
+// Shared is what the queues of one store have in common.
+type Shared struct {
+	FS        vfs.FS
+	FileBytes int64 // size of a queue file, a multiple of UnitBytes
+	Files     *segfile.Cache
+	// TempFile is where a new file gets its first units before it is renamed to
+	// its place, so that an all-zero queue file never exists (Apache would take
+	// it for a unit).
+	TempFile string
+	// BufferBytes bounds the memory of all rings, softly: beyond it rings stop
+	// growing.
+	BufferBytes int64
+
+	buffered atomic.Int64
+	makeMu   sync.Mutex // one TempFile at a time
+}
+
+// Buffered is the memory that units of all queues take, in bytes.
+func (sh *Shared) Buffered() int64 { return sh.buffered.Load() }
+
+// Queue is one consume queue. Units have numbers; those in [First, End) exist.
+//
+// Invariants: first <= written <= end; units below written are in the files;
+// the ring holds the units [max(ringFrom, end-len), end), among them all that
+// are not written.
+type Queue struct {
+	sh  *Shared
+	dir string
+
+	mu       sync.Mutex // guards all below; held during writes to the page cache, never during a sync
+	first    int64      // first unit of the first file; end if there is no file
+	end      int64
+	written  int64
+	ring     []byte // a multiple of UnitBytes; nil while idle
+	ringFrom int64
+	nextBase int64   // position of the first byte behind the last file; -1: no file
+	unsynced []int64 // bases of files written since the last sync
+	newNames bool    // a file was made since the last sync
+	gone     bool    // deleted: nothing is written any more
+}
+
+// New makes an empty queue in dir; nothing is created on disk before the first
+// unit is written.
+func New(sh *Shared, dir string) *Queue {
+	return &Queue{sh: sh, dir: dir, nextBase: -1}
+}
+
+// Bounds returns the first unit number and the next one.
+func (q *Queue) Bounds() (first, end int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first, q.end
+}
+
+// StartAt gives an empty queue without files its first unit number; the units
+// of its first file before that are written as void (Java's pre-blank).
+func (q *Queue) StartAt(unit int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.nextBase >= 0 || q.end != q.first {
+		return fmt.Errorf("queue %s already has units", q.dir)
+	}
+	perFile := q.sh.FileBytes / UnitBytes
+	q.first = unit / perFile * perFile
+	q.written, q.end, q.ringFrom = q.first, q.first, q.first
+	for q.end < unit {
+		if err := q.appendLocked(Void); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append adds u as unit End. It fails only if memory is full and writing fails;
+// then the unit was not added.
+func (q *Queue) Append(u Unit) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.appendLocked(u)
+}
+
+func (q *Queue) appendLocked(u Unit) error {
+	if q.ringFull() {
+		if err := q.makeRoom(); err != nil {
+			return err
+		}
+	}
+	u.Put(q.ring[q.slot(q.end):])
+	q.end++
+	if q.end-q.written >= runUnits {
+		_ = q.writeLocked() // stays in memory; the next write tries again
+	}
+	return nil
+}
+
+func (q *Queue) units() int64          { return int64(len(q.ring) / UnitBytes) }
+func (q *Queue) slot(unit int64) int64 { return unit % q.units() * UnitBytes }
+func (q *Queue) ringFull() bool        { return q.end-q.written >= q.units() }
+
+// makeRoom gives the queue a ring, or a larger one, or writes the ring out.
+func (q *Queue) makeRoom() error {
+	n := q.units()
+	switch {
+	case n == 0:
+		q.setRing(minRingUnits)
+		return nil
+	case n < maxRingUnits && q.sh.buffered.Load() < q.sh.BufferBytes:
+		q.setRing(n * 2)
+		return nil
+	}
+	return q.writeLocked()
+}
+
+// setRing moves what the ring holds to one of n units.
+func (q *Queue) setRing(n int64) {
+	old, oldUnits := q.ring, q.units()
+	from := q.ringStart()
+	q.ring = make([]byte, n*UnitBytes)
+	q.sh.buffered.Add((n - oldUnits) * UnitBytes)
+	q.ringFrom = from
+	for i := from; i < q.end; i++ {
+		copy(q.ring[q.slot(i):][:UnitBytes], old[i%oldUnits*UnitBytes:])
+	}
+}
+
+// ringStart is the first unit the ring holds, end if none.
+func (q *Queue) ringStart() int64 {
+	if q.ring == nil {
+		return q.end
+	}
+	return max(q.ringFrom, q.end-q.units())
+}
+
+// Release frees the memory of a queue all of whose units are written.
+func (q *Queue) Release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.written == q.end || q.gone {
+		q.sh.buffered.Add(-int64(len(q.ring)))
+		q.ring = nil
+		q.ringFrom = q.end
+	}
+}
+
+// Idle reports whether the queue has neither memory nor anything to sync.
+func (q *Queue) Idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ring == nil && len(q.unsynced) == 0
+}
+
+// ReadRaw copies the encoded units from number from on into dst and returns
+// how many. It stops at the end of what memory holds or of a file. A missing
+// file is fs.ErrNotExist.
+func (q *Queue) ReadRaw(dst []byte, from int64) (int, error) {
+	want := int64(len(dst) / UnitBytes)
+	q.mu.Lock()
+	want = min(want, q.end-from)
+	if want <= 0 || from < q.first {
+		q.mu.Unlock()
+		return 0, nil
+	}
+	start := q.ringStart()
+	if from >= start {
+		for i := int64(0); i < want; {
+			slot := q.slot(from + i)
+			i += int64(copy(dst[i*UnitBytes:want*UnitBytes], q.ring[slot:])) / UnitBytes
+		}
+		q.mu.Unlock()
+		return int(want), nil
+	}
+	q.mu.Unlock()
+
+	want = min(want, start-from)
+	at := from * UnitBytes
+	base := at / q.sh.FileBytes * q.sh.FileBytes
+	want = min(want, (base+q.sh.FileBytes-at)/UnitBytes)
+	if err := q.readFile(dst[:want*UnitBytes], base, at-base); err != nil {
+		return 0, err
+	}
+	return int(want), nil
+}
+
+func (q *Queue) readFile(dst []byte, base, at int64) error {
+	h, err := q.sh.Files.Acquire(q, base)
+	if err != nil {
+		return err
+	}
+	n, err := h.ReadAt(dst, at)
+	q.sh.Files.Release(h)
+	if n == len(dst) {
+		return nil
+	}
+	return err
+}
+
+// OpenAt implements segfile.Opener.
+func (q *Queue) OpenAt(base int64) (vfs.File, error) {
+	return q.sh.FS.OpenReadWrite(filepath.Join(q.dir, segfile.Name(base)))
+}
+
+// NextFile is the first unit of the file behind the one that holds unit.
+func (q *Queue) NextFile(unit int64) int64 {
+	perFile := q.sh.FileBytes / UnitBytes
+	return (unit/perFile + 1) * perFile
+}
+
+// Missing reports whether err of ReadRaw says that the file is not there.
+func Missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

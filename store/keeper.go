@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mqctl/store/internal/checkpoint"
+)
+
+const (
+	keepInterval = time.Second      // queues go to the page cache
+	markInterval = 10 * time.Second // and to the disk
+	markBytes    = 256 << 20        // or when that much log came since
+	diskInterval = 5 * time.Second
+)
+
+// keeper is the state of the slow work: what is written and synced in the
+// background.
+type keeper struct {
+	mu       sync.Mutex // one mark or deletion at a time; guards all below
+	old      checkpoint.Checkpoint
+	deleted  map[string]int64
+	marked   int64     // dispatch position of the last mark
+	lastMark time.Time // of the last mark
+	warm     []*Queue  // synced by the last mark
+}
+
+// keepLoop writes queue units every second, marks every ten, and watches the
+// disk. It also takes over what dispatch could not do.
+func (s *Store) keepLoop(ctx context.Context) error {
+	tick := time.NewTicker(keepInterval)
+	defer tick.Stop()
+	disk := time.NewTicker(diskInterval)
+	defer disk.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-disk.C:
+			s.checkDisk()
+		case <-s.keepWake:
+			s.catchUp()
+		case <-tick.C:
+			s.catchUp()
+			s.keepOnce()
+		}
+	}
+}
+
+// catchUp reads back from the log what dispatch left out.
+func (s *Store) catchUp() {
+	if s.dispatched.Load() >= s.bound() || s.sick.Load() != nil {
+		return
+	}
+	s.disp.mu.Lock()
+	s.disp.stalled = false
+	s.drain(false)
+	s.disp.mu.Unlock()
+	s.dispatch()
+}
+
+// keepOnce writes what queues hold in memory, and marks if it is time.
+func (s *Store) keepOnce() {
+	s.disp.mu.Lock()
+	dirty := append([]*Queue(nil), s.disp.dirty...)
+	s.disp.trim()
+	s.disp.mu.Unlock()
+	for _, q := range dirty {
+		if err := q.cq.Write(); err != nil {
+			s.queueFailed(err)
+			return
+		}
+	}
+	if s.index != nil {
+		if err := s.index.Flush(); err != nil {
+			s.indexFailed(err)
+		}
+	}
+	s.keep.mu.Lock()
+	behind := s.dispatched.Load() - s.keep.marked
+	due := behind > 0 && (time.Since(s.keep.lastMark) >= markInterval || behind >= markBytes)
+	s.keep.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := s.mark(false); err != nil {
+		s.queueFailed(err)
+	}
+}
+
+// trim gives back the memory of a burst.
+func (d *dispatcher) trim() {
+	const keep = 4096
+	if d.at == len(d.taken.entries) && cap(d.taken.entries) > keep {
+		d.taken, d.at, d.hashAt = pending{}, 0, 0
+	}
+	d.pendMu.Lock()
+	if len(d.fresh.entries) == 0 && cap(d.fresh.entries) > keep {
+		d.fresh = pending{}
+	}
+	d.pendMu.Unlock()
+}
+
+// mark syncs queues, index and log, and then notes on disk how far they are:
+// for us in progress, for Apache in the checkpoint.
+func (s *Store) mark(clean bool) error {
+	k := &s.keep
+	k.mu.Lock()
+	defer k.mu.Unlock()
+
+	s.disp.mu.Lock()
+	dirty := s.disp.dirty
+	s.disp.dirty = nil
+	for _, q := range dirty {
+		q.dirty = false
+	}
+	pos, millis := s.dispatched.Load(), s.dispatchedMillis
+	s.disp.mu.Unlock()
+
+	if err := s.syncQueues(dirty); err != nil {
+		s.dirtyAgain(dirty)
+		return err
+	}
+	indexMillis, err := s.syncIndex()
+	if err != nil {
+		return err
+	}
+	stored := s.storedMillis.Load()
+	if _, err := s.log.Sync(); err != nil {
+		return fmt.Errorf("sync the commit log: %w", err)
+	}
+	if pos > s.log.Flushed() {
+		return fmt.Errorf("mark at %d is ahead of the flushed log %d", pos, s.log.Flushed())
+	}
+	k.old.PhysMillis = max(k.old.PhysMillis, stored)
+	k.old.LogicsMillis = max(k.old.LogicsMillis, millis)
+	k.old.IndexMillis = max(k.old.IndexMillis, indexMillis)
+	if err := s.check.Write(k.old); err != nil {
+		return fmt.Errorf("write %s: %w", s.checkpointFile(), err)
+	}
+	if err := s.writeProgress(pos, clean); err != nil {
+		return err
+	}
+	k.marked, k.lastMark = pos, time.Now()
+	s.cool(dirty)
+	return nil
+}
+
+func (s *Store) syncQueues(dirty []*Queue) error {
+	for _, q := range dirty {
+		if err := q.cq.Write(); err != nil {
+			return err
+		}
+	}
+	for _, q := range dirty {
+		if err := q.cq.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) dirtyAgain(queues []*Queue) {
+	s.disp.mu.Lock()
+	defer s.disp.mu.Unlock()
+	for _, q := range queues {
+		if !q.dirty {
+			q.dirty = true
+			s.disp.dirty = append(s.disp.dirty, q)
+		}
+	}
+}
+
+// cool frees the memory of queues that got nothing since the last mark.
+func (s *Store) cool(synced []*Queue) {
+	busy := make(map[*Queue]bool, len(synced))
+	for _, q := range synced {
+		busy[q] = true
+	}
+	for _, q := range s.keep.warm {
+		if !busy[q] {
+			q.cq.Release() // does nothing if it has unwritten units again
+		}
+	}
+	s.keep.warm = synced
+}
+
+// syncIndex makes the index safe and returns the store time up to which.
+func (s *Store) syncIndex() (int64, error) {
+	if s.index == nil {
+		return 0, nil
+	}
+	if err := s.index.Sync(); err != nil {
+		return 0, fmt.Errorf("sync the key index: %w", err)
+	}
+	return s.index.SyncedMillis(), nil
+}
+
+// writeProgress writes the side file. The caller holds keep.mu.
+func (s *Store) writeProgress(pos int64, clean bool) error {
+	p := &progress{
+		pid: processID(), clean: clean, end: s.log.End(), dispatched: pos, deleted: s.keep.deleted,
+		checkpoint: crc32.ChecksumIEEE(s.keep.old.Encode()),
+	}
+	if err := s.opt.FS.MkdirAll(filepath.Dir(s.progressFile())); err != nil {
+		return err
+	}
+	if err := writeProgress(s.opt.FS, s.progressFile(), p); err != nil {
+		return fmt.Errorf("write %s: %w", s.progressFile(), err)
+	}
+	return nil
+}
+
+// queueFailed handles an error of the background work: a full disk heals, a
+// sick one does not.
+func (s *Store) queueFailed(err error) { s.background("write queues and checkpoint", err) }

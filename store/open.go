@@ -1,0 +1,145 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+
+	"mqctl/store/internal/checkpoint"
+	"mqctl/store/internal/commitlog"
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/internal/keyindex"
+	"mqctl/store/internal/segfile"
+	"mqctl/store/vfs"
+)
+
+func crcOf(c checkpoint.Checkpoint) uint32 { return crc32.ChecksumIEEE(c.Encode()) }
+
+// readSmall returns nil for a missing file.
+func readSmall(fsys vfs.FS, name string) ([]byte, error) {
+	b, err := vfs.ReadFile(fsys, name, 1<<16)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// open locks, looks, marks the store as running, and recovers.
+func (s *Store) open(rec *Recovery) error {
+	fsys := s.opt.FS
+	if err := vfs.MkdirAllSync(fsys, s.opt.Dir); err != nil {
+		return fmt.Errorf("make the store folder: %w", err)
+	}
+	lock, err := fsys.Lock(filepath.Join(s.opt.Dir, "lock"))
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	inv, err := s.inspect(rec)
+	if err != nil {
+		return err
+	}
+	if err := s.writeAbort(); err != nil {
+		return err
+	}
+	if err := s.makeFolders(); err != nil {
+		return err
+	}
+	if err := s.openFiles(inv, rec); err != nil {
+		return err
+	}
+	return s.recover(inv, rec)
+}
+
+// writeAbort says on disk that the store is in use, before anything changes.
+func (s *Store) writeAbort() error {
+	err := vfs.WriteFile(s.opt.FS, s.abortFile(), pidText())
+	if err == nil {
+		err = s.opt.FS.SyncDir(s.opt.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.abortFile(), err)
+	}
+	return nil
+}
+
+// makeFolders makes what is missing; one sync covers the usual places.
+func (s *Store) makeFolders() error {
+	made := false
+	for _, dir := range []string{s.opt.CommitLogDir, s.queueDir, s.ownDir} {
+		if filepath.Dir(dir) != filepath.Clean(s.opt.Dir) {
+			if err := vfs.MkdirAllSync(s.opt.FS, dir); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := s.opt.FS.Stat(dir); err == nil {
+			continue
+		}
+		if err := s.opt.FS.MkdirAll(dir); err != nil {
+			return err
+		}
+		made = true
+	}
+	if !made {
+		return nil
+	}
+	return s.opt.FS.SyncDir(s.opt.Dir)
+}
+
+func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
+	files, err := s.dropEmptyLast(s.opt.CommitLogDir, inv.logFiles, rec)
+	if err != nil {
+		return err
+	}
+	if s.log, err = commitlog.Open(s.opt.FS, s.opt.CommitLogDir, inv.logBytes, files); err != nil {
+		return err
+	}
+	if n := len(files); n > 0 && files[n-1].Size < inv.logBytes {
+		rec.Notes = append(rec.Notes, fmt.Sprintf(
+			"%s had only %d bytes: extended with zeros", segfile.Name(files[n-1].Base), files[n-1].Size))
+		if err := s.log.ExtendShort(); err != nil {
+			return err
+		}
+	}
+	s.shared = &consumequeue.Shared{
+		FS: s.opt.FS, FileBytes: inv.unitFile, Files: segfile.NewCache(maxOpenQueueFiles),
+		TempFile: filepath.Join(s.ownDir, "new-queue-file"), BufferBytes: queueBufferBytes,
+	}
+	if s.check, err = checkpoint.OpenFile(s.opt.FS, s.checkpointFile()); err != nil {
+		return err
+	}
+	s.keep.old = inv.check
+	s.keep.deleted = map[string]int64{}
+	if inv.progress != nil {
+		s.keep.deleted = inv.progress.deleted
+	}
+	if s.opt.IndexOff {
+		return nil
+	}
+	s.index, err = keyindex.Open(s.opt.FS, s.indexDir(), keyindex.Options{
+		Slots: s.opt.IndexSlots, Entries: s.opt.IndexEntries, Now: s.opt.Now,
+		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis,
+	})
+	if err == nil {
+		rec.Notes = append(rec.Notes, s.index.Notes()...)
+	}
+	return err
+}
+
+// dropEmptyLast removes a last file without content, as Java does: its making
+// was interrupted.
+func (s *Store) dropEmptyLast(dir string, files []segfile.Found, rec *Recovery) ([]segfile.Found, error) {
+	n := len(files)
+	if n == 0 || files[n-1].Size > 0 {
+		return files, nil
+	}
+	name := filepath.Join(dir, segfile.Name(files[n-1].Base))
+	rec.Notes = append(rec.Notes, name+" was empty: removed")
+	return files[:n-1], s.opt.FS.Remove(name)
+}

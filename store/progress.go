@@ -1,0 +1,118 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mqctl/store/vfs"
+)
+
+// progress is our own side file, which Apache does not know (FORMAT.md,
+// "progress"): how far queues and index are safely on disk, and which topics
+// were deleted, so that a recovery does not bring them back from the log.
+type progress struct {
+	pid        int   // of the process that wrote it, as in the abort file
+	clean      bool  // written by a clean stop
+	end        int64 // of the log at that time
+	dispatched int64 // every record before it has its unit and keys safely on disk
+	checkpoint uint32
+	deleted    map[string]int64 // topic -> records before this position do not count
+}
+
+const progressHead = "mqctl-progress 1"
+
+func (p *progress) encode() []byte {
+	var b bytes.Buffer
+	state := "running"
+	if p.clean {
+		state = "clean"
+	}
+	fmt.Fprintf(&b, "%s\npid %d\nstate %s\nend %d\ndispatched %d\ncheckpoint %08x\n",
+		progressHead, p.pid, state, p.end, p.dispatched, p.checkpoint)
+	for topic, pos := range p.deleted {
+		fmt.Fprintf(&b, "deleted %d %s\n", pos, strconv.Quote(topic))
+	}
+	fmt.Fprintf(&b, "crc %08x\n", crc32.ChecksumIEEE(b.Bytes()))
+	return b.Bytes()
+}
+
+func decodeProgress(b []byte) (*progress, error) {
+	i := bytes.LastIndex(b, []byte("\ncrc "))
+	if i < 0 || string(b[i+1:]) != fmt.Sprintf("crc %08x\n", crc32.ChecksumIEEE(b[:i+1])) {
+		return nil, errors.New("checksum does not match")
+	}
+	p := &progress{deleted: map[string]int64{}}
+	lines := strings.Split(string(b[:i]), "\n")
+	if lines[0] != progressHead {
+		return nil, fmt.Errorf("starts with %q, not with %q", lines[0], progressHead)
+	}
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, " ")
+		if err := p.set(name, value); err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+	}
+	return p, nil
+}
+
+func (p *progress) set(name, value string) (err error) {
+	switch name {
+	case "pid":
+		p.pid, err = strconv.Atoi(value)
+	case "state":
+		p.clean = value == "clean"
+	case "end":
+		p.end, err = strconv.ParseInt(value, 10, 64)
+	case "dispatched":
+		p.dispatched, err = strconv.ParseInt(value, 10, 64)
+	case "checkpoint":
+		var c uint64
+		c, err = strconv.ParseUint(value, 16, 32)
+		p.checkpoint = uint32(c)
+	case "deleted":
+		pos, quoted, _ := strings.Cut(value, " ")
+		var topic string
+		if topic, err = strconv.Unquote(quoted); err == nil {
+			p.deleted[topic], err = strconv.ParseInt(pos, 10, 64)
+		}
+	default:
+		err = errors.New("unknown name")
+	}
+	return err
+}
+
+// readProgress returns nil if there is none that can be believed: then recovery
+// works as on a folder from Apache.
+func readProgress(fsys vfs.FS, name string) (p *progress, why string, err error) {
+	b, err := vfs.ReadFile(fsys, name, 64<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	p, derr := decodeProgress(b)
+	if derr != nil {
+		return nil, fmt.Sprintf("%s cannot be used (%v), queues are checked against the log", name, derr), nil
+	}
+	return p, "", nil
+}
+
+// writeProgress replaces the file by a rename, so that a crash leaves the old
+// or the new one.
+func writeProgress(fsys vfs.FS, name string, p *progress) error {
+	temp := name + ".tmp"
+	if err := vfs.WriteFile(fsys, temp, p.encode()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}

@@ -1,0 +1,341 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/record"
+)
+
+// Filter decides which messages a read returns; nil means all.
+type Filter interface {
+	MatchTag(tagsCode int64) bool
+}
+
+// ReadResult is what Read found.
+type ReadResult struct {
+	Status          ReadStatus
+	Next            record.QueueOffset // nextBeginOffset
+	Min, Max        record.QueueOffset
+	Count           int
+	Bytes           int
+	Slow            bool  // suggestPullingFromSlave: further behind than the memory ratio (replication.md 3.1)
+	LastStoreMillis int64 // store time of the last message returned
+	Behind          int64 // maxOffsetPy - maxPhyOffsetPulling
+}
+
+// extAddressLimit: a tag code at or below it is the address of an extension
+// unit (Java: ConsumeQueueExt), not a hash. Such messages pass the tag filter.
+const extAddressLimit = -2147483649
+
+const unitChunk = 64
+
+// readBuffer is the scratch space of one read.
+type readBuffer struct {
+	units [unitChunk * consumequeue.UnitBytes]byte
+	head  [96]byte
+}
+
+// reader is one call of Read.
+type reader struct {
+	s      *Store
+	dst    []byte
+	start  int // len(dst) at the beginning
+	res    *ReadResult
+	max    int
+	end    int64 // of the log when the read began
+	memory int64 // what lies within this distance of the end counts as in memory
+
+	// The run of records that lie back to back in the log and are still to be
+	// copied.
+	runAt   int64
+	runSize int
+	runLen  int // messages
+	lastLen int // size of its last record
+
+	lastAt int   // where the last copied record starts in dst
+	seen   int64 // position of the last unit examined, matching or not
+}
+
+// Read appends up to max messages' records from offset to dst, concatenated.
+// A nil q is NoMatchedLogicQueue.
+func (s *Store) Read(dst []byte, q *Queue, offset record.QueueOffset, max int, f Filter) ([]byte, ReadResult) {
+	if q == nil {
+		return dst, ReadResult{Status: NoMatchedLogicQueue}
+	}
+	res := ReadResult{Next: offset, Min: q.Min(), Max: q.Max()}
+	if st, next := outside(offset, res.Min, res.Max); st != Found {
+		res.Status, res.Next = st, next
+		return dst, res
+	}
+	r := reader{s: s, dst: dst, start: len(dst), res: &res, max: max, end: s.log.End(), memory: s.inMemory()}
+	res.Status = NoMatchedMessage
+	buf := s.reads.Get().(*readBuffer)
+	r.walk(q, f, buf)
+	s.reads.Put(buf)
+	res.Bytes = len(r.dst) - len(dst)
+	if res.Count > 0 {
+		res.Status = Found
+		res.LastStoreMillis = storeMillis(r.dst[r.lastAt:])
+	}
+	res.Behind = r.end - r.seen
+	res.Slow = res.Behind > r.memory
+	return r.dst, res
+}
+
+// outside finds offsets that have no message (store.md 7.1).
+func outside(offset, first, end record.QueueOffset) (ReadStatus, record.QueueOffset) {
+	switch {
+	case end == 0:
+		return NoMessageInQueue, 0
+	case offset < first:
+		return OffsetTooSmall, first
+	case offset == end:
+		return OffsetOverflowOne, offset
+	case offset > end:
+		return OffsetOverflowBadly, end
+	}
+	return Found, offset
+}
+
+// inMemory is the distance from the end of the log that counts as in memory.
+func (s *Store) inMemory() int64 {
+	return int64(float64(s.memoryBytes) * (float64(s.memoryRatio.Load()) / 100))
+}
+
+// walk examines units from res.Next on.
+func (r *reader) walk(q *Queue, f Filter, buf *readBuffer) {
+	first := int64(r.res.Next)
+	limit := int64(max(r.s.opt.MaxFilterBytes, r.max*consumequeue.UnitBytes)) / consumequeue.UnitBytes
+	stop := min(int64(r.res.Max), first+limit)
+	for at := first; at < stop; {
+		want := min(stop-at, unitChunk)
+		if f == nil {
+			want = min(want, int64(max(r.max-r.res.Count-r.runLen+1, 1)))
+		}
+		n, err := q.cq.ReadRaw(buf.units[:want*consumequeue.UnitBytes], at)
+		if err != nil && consumequeue.Missing(err) && at == first {
+			r.res.Status = OffsetFoundNull
+			r.res.Next = record.QueueOffset(q.cq.NextFile(at))
+			return
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		for i := range n {
+			u := consumequeue.Decode(buf.units[i*consumequeue.UnitBytes:])
+			if !r.unit(u, f) {
+				r.copyRun()
+				return
+			}
+			at++
+			r.res.Next = record.QueueOffset(at)
+		}
+	}
+	r.copyRun()
+}
+
+// unit takes one unit; false means that the answer is full without it.
+func (r *reader) unit(u consumequeue.Unit, f Filter) bool {
+	count, bytes := r.res.Count+r.runLen, len(r.dst)-r.start+r.runSize
+	if count > 0 && r.full(u, count, bytes) {
+		return false
+	}
+	if u.IsVoid() || !u.Valid() {
+		r.missing()
+		return true
+	}
+	r.seen = u.Phys
+	if f != nil && u.Tags > extAddressLimit && !f.MatchTag(u.Tags) {
+		return true
+	}
+	if u.Phys < r.s.log.Min() || u.End() > r.end {
+		r.missing()
+		return true
+	}
+	if r.runLen > 0 && (u.Phys != r.runAt+int64(r.runSize) || !r.s.log.SameSegment(u.Phys, r.runAt)) {
+		r.copyRun()
+	}
+	if r.runLen == 0 {
+		r.runAt = u.Phys
+	}
+	r.runSize += int(u.Size)
+	r.lastLen = int(u.Size)
+	r.runLen++
+	return true
+}
+
+// full says whether the answer cannot take another message (store.md 7.2).
+func (r *reader) full(u consumequeue.Unit, count, bytes int) bool {
+	if count+1 > r.max {
+		return true
+	}
+	o := &r.s.opt
+	size := int(u.Size)
+	if r.end-u.Phys <= r.memory {
+		return bytes+size > o.MaxTransferMemoryBytes || count > o.MaxTransferMemoryCount-1
+	}
+	return bytes+size > o.MaxTransferDiskBytes || count > o.MaxTransferDiskCount-1
+}
+
+// missing notes a unit whose record is not there.
+func (r *reader) missing() {
+	if r.res.Count+r.runLen == 0 {
+		r.res.Status = MessageWasRemoving
+	}
+}
+
+// copyRun reads the records of the run in one go.
+func (r *reader) copyRun() {
+	if r.runLen == 0 {
+		return
+	}
+	start := len(r.dst)
+	r.dst = slices.Grow(r.dst, r.runSize)[:start+r.runSize]
+	ok, err := r.s.log.Read(r.dst[start:], r.runAt)
+	if ok && wholeRecords(r.dst[start:], r.runLen) {
+		r.res.Count += r.runLen
+		r.lastAt = start + r.runSize - r.lastLen
+	} else {
+		if err != nil {
+			r.s.readFailed(r.runAt, err)
+		}
+		r.dst = r.dst[:start]
+		r.runLen = 0
+		r.missing()
+	}
+	r.runLen, r.runSize = 0, 0
+}
+
+// wholeRecords checks that b is exactly n records by their sizes and magic, so
+// that a damaged file never breaks the framing of an answer.
+func wholeRecords(b []byte, n int) bool {
+	for ; n > 0; n-- {
+		if len(b) < record.MinSize {
+			return false
+		}
+		size := int(int32(binary.BigEndian.Uint32(b)))
+		magic := int32(binary.BigEndian.Uint32(b[4:]))
+		if size < record.MinSize || size > len(b) || magic != record.MagicV1 && magic != record.MagicV2 {
+			return false
+		}
+		b = b[size:]
+	}
+	return len(b) == 0
+}
+
+// storeMillis is the store time of the record at the start of b.
+func storeMillis(b []byte) int64 {
+	at := 56
+	if int32(binary.BigEndian.Uint32(b[36:]))&record.FlagBornV6 != 0 {
+		at += 12
+	}
+	return int64(binary.BigEndian.Uint64(b[at:]))
+}
+
+func (s *Store) readFailed(pos int64, err error) {
+	s.opt.Log.Error("cannot read the commit log", "phys_offset", pos, "error", err)
+}
+
+// Cold reports whether reading offset would likely touch the disk (further back
+// than the memory ratio): such pulls go to the pool.
+func (s *Store) Cold(q *Queue, offset record.QueueOffset) bool {
+	if q == nil || s.log.End()-s.log.Min() <= s.inMemory() {
+		return false
+	}
+	if offset < q.Min() || offset >= q.Max() {
+		return false
+	}
+	u, ok := s.unitAt(q, int64(offset))
+	return ok && s.log.End()-u.Phys > s.inMemory()
+}
+
+func (s *Store) unitAt(q *Queue, offset int64) (consumequeue.Unit, bool) {
+	buf := s.reads.Get().(*readBuffer)
+	defer s.reads.Put(buf)
+	raw := buf.units[:consumequeue.UnitBytes]
+	n, err := q.cq.ReadRaw(raw, offset)
+	if err != nil || n == 0 {
+		return consumequeue.Unit{}, false
+	}
+	return consumequeue.Decode(raw), true
+}
+
+// Unit is one consume queue entry.
+type Unit struct {
+	Phys     record.PhysOffset
+	Size     int32
+	TagsCode int64
+}
+
+// Units appends up to n units from offset (for delay delivery, 321, lag). It
+// returns fewer at the end of the queue, and none outside of it. A unit without
+// message, as Apache leaves them in front of a queue that starts late, has the
+// Size 0x7FFFFFFF.
+func (s *Store) Units(dst []Unit, q *Queue, offset record.QueueOffset, n int) []Unit {
+	if q == nil || offset < q.Min() {
+		return dst
+	}
+	buf := s.reads.Get().(*readBuffer)
+	defer s.reads.Put(buf)
+	end := min(int64(q.Max()), int64(offset)+int64(n))
+	for at := int64(offset); at < end; {
+		want := min(end-at, unitChunk)
+		got, err := q.cq.ReadRaw(buf.units[:want*consumequeue.UnitBytes], at)
+		if err != nil || got == 0 {
+			break
+		}
+		for i := range got {
+			u := consumequeue.Decode(buf.units[i*consumequeue.UnitBytes:])
+			dst = append(dst, Unit{record.PhysOffset(u.Phys), u.Size, u.Tags})
+		}
+		at += int64(got)
+	}
+	return dst
+}
+
+// NoRecordError says that there is no record at a position: never written,
+// expired, or no start of one.
+type NoRecordError struct {
+	Phys record.PhysOffset
+	Err  error // may be nil
+}
+
+func (e *NoRecordError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("there is no message at commit log position %d", e.Phys)
+	}
+	return fmt.Sprintf("there is no message at commit log position %d: %v", e.Phys, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *NoRecordError) Unwrap() error { return e.Err }
+
+// Message appends the record at p to dst (checked: magic, its own position). A
+// *NoRecordError means that none is there.
+func (s *Store) Message(dst []byte, p record.PhysOffset) ([]byte, error) {
+	buf := s.reads.Get().(*readBuffer)
+	defer s.reads.Put(buf)
+	head := buf.head[:36]
+	if ok, err := s.log.Read(head, int64(p)); !ok {
+		return dst, &NoRecordError{p, err}
+	}
+	size := int64(int32(binary.BigEndian.Uint32(head)))
+	magic := int32(binary.BigEndian.Uint32(head[4:]))
+	own := int64(binary.BigEndian.Uint64(head[28:]))
+	if magic != record.MagicV1 && magic != record.MagicV2 || own != int64(p) ||
+		size < record.MinSize || size > s.log.SegmentBytes() {
+		return dst, &NoRecordError{p, nil}
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, int(size))[:start+int(size)]
+	if ok, err := s.log.Read(dst[start:], int64(p)); !ok {
+		return dst[:start], &NoRecordError{p, err}
+	}
+	if _, err := record.Parse(dst[start:]); err != nil {
+		return dst[:start], &NoRecordError{p, err}
+	}
+	return dst, nil
+}

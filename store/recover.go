@@ -1,0 +1,361 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"mqctl/store/internal/commitlog"
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/internal/segfile"
+	"mqctl/store/record"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// recovery finds the end of the log and rebuilds what queues and index lack.
+//
+// It scans the log from a position before which everything is known to be in
+// queues and index. Queues are taken up to that position, checked by their last
+// unit, and continued from the records. If one of them turns out to have a gap
+// before the position, the scan starts again at the beginning of the log.
+type recovery struct {
+	s   *Store
+	inv *inventory
+	rec *Recovery
+
+	mu        sync.Mutex // guards from while queues are loaded in parallel
+	from      int64      // where the scan starts
+	limit     int64      // units of messages from here on are rebuilt
+	full      bool       // the scan starts where the log does
+	trusted   bool       // our own clean stop: nothing to doubt
+	damaged   bool       // records were lost in the middle
+	indexFrom int64      // records from here on go into the index
+	millis    int64      // newest store time seen
+	shifted   int        // units that could not get the number of their record
+}
+
+// errGap says that a queue lacks units of records before the scan.
+var errGap = errors.New("a queue has a gap before the scanned part of the log")
+
+func (s *Store) recover(inv *inventory, rec *Recovery) error {
+	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter}
+	if err := r.chooseStart(); err != nil {
+		return err
+	}
+	if err := r.loadQueues(); err != nil {
+		return err
+	}
+	end, err := r.scan()
+	if errors.Is(err, errGap) {
+		r.note("a queue lacks entries, all queues are checked against the whole log")
+		r.from, r.full = s.log.Min(), true
+		end, err = r.scan()
+	}
+	if err != nil {
+		return err
+	}
+	if r.shifted > 0 {
+		r.note("%d messages state another number than the one they have in their queue", r.shifted)
+	}
+	cut, err := s.log.SetEnd(end, s.ownDir, r.trusted)
+	if err != nil {
+		return err
+	}
+	rec.CutBytes = cut
+	if cut > 0 {
+		r.note("the log ends at %d: %d bytes of an unfinished write behind it were cleared", end, cut)
+	}
+	return r.finish(end)
+}
+
+func (r *recovery) note(format string, args ...any) {
+	r.rec.Notes = append(r.rec.Notes, fmt.Sprintf(format, args...))
+}
+
+// chooseStart decides where to scan from.
+func (r *recovery) chooseStart() error {
+	log, p := r.s.log, r.inv.progress
+	switch {
+	case r.inv.lastWriter && p.dispatched >= log.Min() && p.dispatched <= log.End():
+		r.from = p.dispatched
+		r.millis = r.inv.check.PhysMillis
+	default:
+		r.trusted = false
+		if err := r.startLikeApache(); err != nil {
+			return err
+		}
+	}
+	r.limit = r.from
+	r.full = r.from <= log.Min()
+	if r.s.index == nil {
+		return nil
+	}
+	if r.rec.Clean {
+		r.indexFrom = r.s.index.EndPhys() + 1
+		return nil
+	}
+	// What the index has from there on is put in again: that part may be torn.
+	r.indexFrom = r.from
+	return r.s.index.Truncate(r.from)
+}
+
+// startLikeApache: after a clean stop the newest file with a record; else the
+// newest whose first record is older than what the checkpoint calls safe.
+func (r *recovery) startLikeApache() error {
+	log := r.s.log
+	r.from = log.Min()
+	bases := log.Bases()
+	for i := len(bases) - 1; i >= 0; i-- {
+		v, err := log.FirstRecord(bases[i])
+		var bad *commitlog.BadError
+		switch {
+		case errors.As(err, &bad) || err == io.EOF:
+			continue
+		case err != nil:
+			return err
+		}
+		if int64(v.PhysOffset()) == bases[i] && (r.rec.Clean || v.StoreMillis() <= r.inv.check.SafeMillis()) {
+			r.from = bases[i]
+			return nil
+		}
+	}
+	return nil
+}
+
+// loadQueues finds the end of each queue below the limit.
+func (r *recovery) loadQueues() error {
+	var g errgroup.Group
+	g.SetLimit(2 * runtime.GOMAXPROCS(0))
+	for _, qf := range r.inv.queues {
+		g.Go(func() error {
+			q := r.s.Queue(qf.topic, qf.id)
+			files, err := r.wholeFiles(q, qf.files)
+			if err != nil {
+				return err
+			}
+			if err := q.cq.Load(files, r.limit); err != nil {
+				return err
+			}
+			return r.verify(q)
+		})
+	}
+	return g.Wait()
+}
+
+// wholeFiles repairs a last file whose making was interrupted.
+func (r *recovery) wholeFiles(q *Queue, files []segfile.Found) ([]segfile.Found, error) {
+	n := len(files)
+	if n == 0 || files[n-1].Size == r.inv.unitFile {
+		return files, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	files, err := r.s.dropEmptyLast(q.cq.Dir(), files, r.rec)
+	if err != nil || len(files) < n {
+		return files, err
+	}
+	name := filepath.Join(q.cq.Dir(), segfile.Name(files[n-1].Base))
+	r.note("%s had only %d bytes: extended with zeros", name, files[n-1].Size)
+	f, err := r.s.opt.FS.OpenReadWrite(name)
+	if err != nil {
+		return nil, err
+	}
+	err = f.Truncate(r.inv.unitFile)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return files, err
+}
+
+// verify compares the last unit with the log, and goes back until one fits. If
+// it had to, the scan must begin behind the last good record of this queue.
+func (r *recovery) verify(q *Queue) error {
+	if strings.HasPrefix(q.topic, "%LMQ%") {
+		return nil // its units point to records of other topics
+	}
+	first, end := q.cq.Bounds()
+	var raw [consumequeue.UnitBytes]byte
+	var buf []byte
+	good, from := end, int64(0)
+	for ; good > first; good-- {
+		if _, err := q.cq.ReadRaw(raw[:], good-1); err != nil {
+			return err
+		}
+		u := consumequeue.Decode(raw[:])
+		if u.IsVoid() || u.Phys < r.s.log.Min() {
+			from = r.s.log.Min()
+			break
+		}
+		var ok bool
+		var err error
+		if buf, ok, err = r.matches(q, good-1, u, buf); err != nil {
+			return err
+		}
+		if ok {
+			from = u.End()
+			break
+		}
+	}
+	if good == end {
+		return nil
+	}
+	q.cq.Cut(good)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("queue %d of %s: the last %d entries do not fit the log and are rebuilt", q.id, q.topic, end-good)
+	r.from = min(r.from, max(from, r.s.log.Min()))
+	r.full = r.from <= r.s.log.Min()
+	r.trusted = false
+	return nil
+}
+
+// matches reports whether the record of u is unit number n of q.
+func (r *recovery) matches(q *Queue, n int64, u consumequeue.Unit, buf []byte) ([]byte, bool, error) {
+	if u.Size < record.MinSize || int64(u.Size) > r.s.log.SegmentBytes() {
+		return buf, false, nil
+	}
+	if cap(buf) < int(u.Size) {
+		buf = make([]byte, u.Size)
+	}
+	buf = buf[:u.Size]
+	if ok, err := r.s.log.Read(buf, u.Phys); !ok {
+		return buf, false, err
+	}
+	v, err := record.Parse(buf)
+	return buf, err == nil && v.Size() == int(u.Size) && int64(v.PhysOffset()) == u.Phys &&
+		string(v.Topic()) == q.topic && v.QueueID() == q.id && int64(v.QueueOffset()) == n, nil
+}
+
+// scan replays the records from r.from on and returns the end of the log.
+func (r *recovery) scan() (end int64, err error) {
+	log := r.s.log
+	sc := log.Scan(r.from, false)
+	defer func() { r.rec.FilesChecked += sc.Crossed }()
+	for {
+		v, err := sc.Next()
+		var bad *commitlog.BadError
+		switch {
+		case err == nil:
+			r.millis = max(r.millis, v.StoreMillis())
+			if err := r.replay(v); err != nil {
+				return 0, err
+			}
+		case err == io.EOF:
+			return sc.Pos(), nil
+		case errors.As(err, &bad):
+			next, more, err := r.behind(bad)
+			if err != nil {
+				return 0, err
+			}
+			if !more {
+				return bad.Pos, nil
+			}
+			if err := r.bridge(bad, next); err != nil {
+				return 0, err
+			}
+			crossed := sc.Crossed
+			sc = log.Scan(next, false)
+			sc.Crossed = crossed
+		default:
+			return 0, err
+		}
+	}
+}
+
+// behind looks for good records behind a bad place. Older ones than what came
+// before it are left from an earlier life of the file.
+func (r *recovery) behind(bad *commitlog.BadError) (next int64, more bool, err error) {
+	if r.trusted {
+		return 0, false, nil
+	}
+	log := r.s.log
+	if bad.Next > 0 {
+		v, err := log.Scan(bad.Next, false).Next()
+		if err == nil && v.StoreMillis() >= r.millis {
+			return bad.Next, true, nil
+		}
+	}
+	next, more, err = log.FindRecord(bad.Pos)
+	if err != nil || !more {
+		return 0, false, err
+	}
+	v, err := log.Scan(next, false).Next()
+	if err != nil {
+		return 0, false, err
+	}
+	if v.StoreMillis() < r.millis {
+		r.note("records at %d behind the end %d are older than the end: left from an earlier life of the file, not taken", next, bad.Pos)
+		return 0, false, nil
+	}
+	return next, true, nil
+}
+
+// bridge takes the damaged part out of the way.
+func (r *recovery) bridge(bad *commitlog.BadError, next int64) error {
+	r.damaged = true
+	r.note("the log is damaged from %d to %d (%v): these messages are lost, those behind are kept; a copy of the bytes is in %s",
+		bad.Pos, next, bad.Err, r.s.ownDir)
+	if err := r.s.log.Bridge(bad.Pos, next, r.millis, r.s.ownDir); err != nil {
+		return &DamagedError{
+			What:  fmt.Sprintf("damaged from %d to %d and cannot be repaired", bad.Pos, next),
+			Where: filepath.Join(r.s.opt.CommitLogDir, segfile.Name(bad.Pos/r.s.log.SegmentBytes()*r.s.log.SegmentBytes())),
+			Try:   "restore the file from a replica or a backup",
+			Err:   err,
+		}
+	}
+	return nil
+}
+
+// finish gives the queues their final ends and notes the new state on disk.
+func (r *recovery) finish(end int64) error {
+	s := r.s
+	s.lastMillis = r.millis
+	s.storedMillis.Store(r.millis)
+	s.flushedMillis.Store(r.millis)
+	s.dispatchedMillis = r.millis
+	s.queuedEnd.Store(end)
+	s.dispatched.Store(end)
+	var failed error
+	minPhys := s.log.Min()
+	s.queues.each(func(q *Queue) {
+		if failed == nil {
+			failed = r.finishQueue(q, minPhys)
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	for _, q := range s.disp.arrived {
+		q.arrived = false
+	}
+	s.disp.arrived = nil
+	if len(s.log.Bases()) == 0 && r.inv.progress == nil {
+		return nil // a new store: the first mark comes with the first messages
+	}
+	return s.mark(false)
+}
+
+func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
+	if !r.trusted {
+		if err := q.cq.Settle(); err != nil {
+			return err
+		}
+	}
+	_, end := q.cq.Bounds()
+	first, err := q.cq.FirstFrom(minPhys)
+	if err != nil {
+		return err
+	}
+	q.min.Store(first)
+	q.max.Store(end)
+	q.next.Store(end)
+	if !r.trusted {
+		r.s.touch(q)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mqctl/store/internal/checkpoint"
+	"mqctl/store/internal/commitlog"
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/internal/keyindex"
+	"mqctl/store/record"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Store is an open store.
+//
+// Lock order: dispatch lock (disp.mu), then appendMu, then disp.pendMu; the
+// locks inside of queues and index are leaves.
+type Store struct {
+	opt      Options
+	queueDir string // Dir/consumequeue
+	ownDir   string // Dir/mqctl, files Apache does not know
+
+	lock   io.Closer
+	log    *commitlog.Log
+	shared *consumequeue.Shared
+	queues queueTable
+	index  *keyindex.Index // nil: off
+	check  *checkpoint.File
+
+	maxMessage    atomic.Int64
+	memoryRatio   atomic.Int64
+	diskFullRatio atomic.Int64
+	memoryBytes   int64
+
+	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
+	lastMillis int64      // newest store time given out; guarded by appendMu
+	batches    sync.Pool  // of *Batch
+
+	flush         flusher
+	storedMillis  atomic.Int64 // store time of the newest record
+	flushedMillis atomic.Int64 // all records up to this store time are flushed
+
+	disp             dispatcher
+	queuedEnd        atomic.Int64 // position behind the newest record
+	dispatched       atomic.Int64 // every record before it is visible
+	dispatchedMillis int64        // store time of the newest of them; guarded by the dispatch lock
+	hashBuf          []int32      // guarded by the dispatch lock
+
+	prepareWake chan struct{}
+	keepWake    chan struct{}
+	keep        keeper
+
+	running atomic.Bool
+	closed  atomic.Bool
+	full    atomic.Bool
+	sick    atomic.Pointer[error]
+
+	indexSick atomic.Bool
+	stats     putStats
+	reads     sync.Pool // of *readBuffer
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Recovery says what Open found.
+type Recovery struct {
+	Clean        bool // no abort file
+	Min, Max     record.PhysOffset
+	FilesChecked int      // commit log files that were scanned
+	CutBytes     int64    // bytes behind the last whole record that were zeroed
+	Notes        []string // one sentence each: damage found, what was done
+	Took         time.Duration
+}
+
+// DamagedError says that a human must decide before the store can be opened.
+type DamagedError struct {
+	What  string // what is wrong
+	Where string // file or folder
+	Try   string // what helps
+	Err   error  // may be nil
+}
+
+func (e *DamagedError) Error() string {
+	msg := e.Where + ": " + e.What
+	if e.Err != nil {
+		msg += ": " + e.Err.Error()
+	}
+	return msg + "; try: " + e.Try
+}
+
+// Unwrap returns the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+const (
+	maxOpenQueueFiles = 512
+	queueBufferBytes  = 32 << 20
+)
+
+// Open locks the folder, writes abort, recovers. Errors: *vfs.LockedError
+// (store in use), *DamagedError (needs a human; has Try, the command that helps).
+// An empty folder is an empty store.
+func Open(o Options) (*Store, Recovery, error) {
+	begin := time.Now()
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, Recovery{}, err
+	}
+	s := newStore(o)
+	var rec Recovery
+	if err := s.open(&rec); err != nil {
+		s.closeFiles()
+		return nil, rec, err
+	}
+	rec.Min, rec.Max = record.PhysOffset(s.log.Min()), record.PhysOffset(s.log.End())
+	rec.Took = time.Since(begin)
+	s.checkDisk()
+	return s, rec, nil
+}
+
+func newStore(o Options) *Store {
+	s := &Store{
+		opt: o, queueDir: filepath.Join(o.Dir, "consumequeue"), ownDir: filepath.Join(o.Dir, "mqctl"),
+		memoryBytes: o.MemoryBytes,
+		prepareWake: make(chan struct{}, 1), keepWake: make(chan struct{}, 1),
+	}
+	s.flush.wake, s.flush.armed = make(chan struct{}, 1), make(chan struct{}, 1)
+	if s.memoryBytes <= 0 {
+		s.memoryBytes = machineMemory()
+	}
+	s.queues.topics = map[string]*topicQueues{}
+	s.batches.New = func() any { return new(Batch) }
+	s.reads.New = func() any { return new(readBuffer) }
+	s.SetMaxMessage(o.MaxMessage)
+	s.SetMemoryRatio(o.MemoryRatio)
+	s.SetDiskFullRatio(o.DiskFullRatio)
+	return s
+}
+
+// SetMaxMessage changes the largest body in bytes (maxMessageSize) from the
+// next message on.
+func (s *Store) SetMaxMessage(bytes int) { s.maxMessage.Store(int64(bytes)) }
+
+// SetMemoryRatio changes accessMessageInMemoryMaxRatio, in percent.
+func (s *Store) SetMemoryRatio(percent int) { s.memoryRatio.Store(int64(percent)) }
+
+// SetDiskFullRatio changes the percentage of the disk at which sends are
+// refused; it counts from the next check on, seconds later.
+func (s *Store) SetDiskFullRatio(percent int) { s.diskFullRatio.Store(int64(percent)) }
+
+// MemoryBytes is the total used by the memory rule.
+func (s *Store) MemoryBytes() int64 { return s.memoryBytes }
+
+func (s *Store) abortFile() string      { return filepath.Join(s.opt.Dir, "abort") }
+func (s *Store) checkpointFile() string { return filepath.Join(s.opt.Dir, "checkpoint") }
+func (s *Store) progressFile() string   { return filepath.Join(s.ownDir, "progress") }
+func (s *Store) indexDir() string       { return filepath.Join(s.opt.Dir, "index") }
+
+// Run runs the flusher, the maker of segments and the keeper (queue writing,
+// checkpoint, disk watch) until ctx ends; owned by the caller's errgroup.
+func (s *Store) Run(ctx context.Context) error {
+	s.running.Store(true)
+	defer func() {
+		s.running.Store(false)
+		s.flushOnce() // whoever registered while the flusher was ending
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.flushLoop(ctx) })
+	g.Go(func() error { return s.prepareLoop(ctx) })
+	g.Go(func() error { return s.keepLoop(ctx) })
+	if s.opt.SyncFlush {
+		g.Go(func() error { return s.deadlineLoop(ctx) })
+	}
+	return g.Wait()
+}
+
+// prepareLoop makes segments ahead of need.
+func (s *Store) prepareLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.prepareWake:
+		}
+		if s.closed.Load() || !s.log.NeedsPrepare() {
+			continue
+		}
+		if err := s.log.Prepare(); err != nil {
+			s.prepareFailed(err)
+		}
+	}
+}
+
+// Close ends the store: no appends after it; it dispatches, flushes, writes the
+// checkpoint, removes abort and unlocks, in this order. If something of that
+// fails, abort stays, and the next start recovers.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
+	s.closed.Store(true)
+	s.appendMu.Lock() // who appends now finishes, who comes later sees closed
+	s.appendMu.Unlock()
+	err := s.settle()
+	if cerr := s.closeFiles(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// settle makes everything durable and says so on disk.
+func (s *Store) settle() error {
+	// 1. The log.
+	for s.flushOnce() {
+		continue
+	}
+	if err := s.sick.Load(); err != nil {
+		return *err
+	}
+	if err := s.log.DropReady(); err != nil {
+		return fmt.Errorf("remove the unused commit log file: %w", err)
+	}
+	// 2. Queues and index.
+	s.disp.mu.Lock()
+	s.disp.stalled = false
+	s.drain(false)
+	stalled := s.disp.stalled
+	s.disp.mu.Unlock()
+	if stalled || s.dispatched.Load() < s.queuedEnd.Load() {
+		return fmt.Errorf("close the store: messages behind %d have no queue entries yet", s.dispatched.Load())
+	}
+	// 3. Checkpoint and progress.
+	if err := s.mark(true); err != nil {
+		return err
+	}
+	// 4. The sign of a clean stop.
+	if err := s.opt.FS.Remove(s.abortFile()); err != nil {
+		return err
+	}
+	return s.opt.FS.SyncDir(s.opt.Dir)
+}
+
+// closeFiles closes what is open, whatever state the store is in.
+func (s *Store) closeFiles() error {
+	var first error
+	keep := func(err error) {
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	if s.index != nil {
+		keep(s.index.Close())
+	}
+	if s.shared != nil {
+		s.shared.Files.Close()
+	}
+	if s.log != nil {
+		keep(s.log.Close())
+	}
+	if s.check != nil {
+		keep(s.check.Close())
+	}
+	if s.lock != nil {
+		keep(s.lock.Close())
+	}
+	return first
+}
+
+// Positions of the log, for stats.
+type Positions struct {
+	Min, Flushed, Max record.PhysOffset
+	Confirmed         record.PhysOffset // up to where messages may become visible
+	Dispatched        record.PhysOffset // up to where they are
+}
+
+// Positions returns where the log begins and ends.
+func (s *Store) Positions() Positions {
+	return Positions{
+		Min: record.PhysOffset(s.log.Min()), Flushed: record.PhysOffset(s.log.Flushed()),
+		Max: record.PhysOffset(s.log.End()), Confirmed: record.PhysOffset(s.confirmed()),
+		Dispatched: record.PhysOffset(s.dispatched.Load()),
+	}
+}
+
+func (s *Store) confirmed() int64 {
+	if s.opt.SyncFlush {
+		return s.log.Flushed()
+	}
+	return s.log.End()
+}
+
+func pidText() []byte { return []byte(strconv.Itoa(processID())) }
