@@ -22,16 +22,9 @@ func (s *scanner) scanExt() (Fields, error) {
 		return Fields{}, nil
 	}
 	for {
-		s.peek()
-		key, err := s.str()
+		key, err := s.extKey()
 		if err != nil {
 			return Fields{}, err
-		}
-		if len(key) > 1<<16-1 {
-			return Fields{}, s.fail("key of an ext field too long")
-		}
-		if !s.take(':') {
-			return Fields{}, s.fail("no colon after a key of extFields")
 		}
 		if s.peek() != '"' {
 			return s.copyExt(append([]byte(nil), s.b[start:w]...), key)
@@ -52,6 +45,24 @@ func (s *scanner) scanExt() (Fields, error) {
 		}
 	}
 }
+
+// extKey takes a key and its colon.
+func (s *scanner) extKey() ([]byte, error) {
+	key, err := s.str()
+	if err != nil {
+		return nil, err
+	}
+	if len(key) > maxKey {
+		return nil, s.fail("key of an ext field too long")
+	}
+	if !s.take(':') {
+		return nil, s.fail("no colon after a key of extFields")
+	}
+	return key, nil
+}
+
+// maxKey is what the packed layout can say of a key's length.
+const maxKey = 1<<16 - 1
 
 // afterExtField takes what stands after a value: a comma (true) or the end.
 func (s *scanner) afterExtField() (more bool, err error) {
@@ -93,15 +104,8 @@ func (s *scanner) copyExt(out, key []byte) (Fields, error) {
 		if err != nil || !more {
 			return Fields{raw: out}, err
 		}
-		s.peek()
-		if key, err = s.str(); err != nil {
+		if key, err = s.extKey(); err != nil {
 			return Fields{}, err
-		}
-		if len(key) > 1<<16-1 {
-			return Fields{}, s.fail("key of an ext field too long")
-		}
-		if !s.take(':') {
-			return Fields{}, s.fail("no colon after a key of extFields")
 		}
 	}
 }

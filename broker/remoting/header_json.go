@@ -1,8 +1,9 @@
 package remoting
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -23,8 +24,15 @@ func (s *scanner) fail(why string) error {
 
 // peek skips whitespace and returns the next byte without taking it, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.i < len(s.b) && s.b[s.i] > ' ' {
+		return s.b[s.i]
+	}
+	return s.skipSpace()
+}
+
+func (s *scanner) skipSpace() byte {
 	for s.i < len(s.b) {
-		if c := s.b[s.i]; c > ' ' || c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+		if c := s.b[s.i]; c != ' ' && c != '\t' && c != '\n' && c != '\r' {
 			return c
 		}
 		s.i++
@@ -159,25 +167,41 @@ func (s *scanner) str() ([]byte, error) {
 		return nil, s.fail("no string")
 	}
 	start := s.i
-	// Most strings are short: a loop beats two searches for them.
-	for i := start; i < len(s.b) && i < start+24; i++ {
-		switch s.b[i] {
-		case '"':
-			s.i = i + 1
-			return s.b[start:i:i], nil
-		case '\\':
-			return s.unescape(start, i)
-		}
-	}
-	q := bytes.IndexByte(s.b[start:], '"')
-	if q < 0 {
+	end := special(s.b, start)
+	if end == len(s.b) {
 		return nil, s.fail("string without an end")
 	}
-	if e := bytes.IndexByte(s.b[start:start+q], '\\'); e >= 0 {
-		return s.unescape(start, start+e)
+	if s.b[end] == '\\' {
+		return s.unescape(start, end)
 	}
-	s.i = start + q + 1
-	return s.b[start : start+q : start+q], nil
+	s.i = end + 1
+	return s.b[start:end:end], nil
+}
+
+// special is the place of the first quote or backslash in b from i on, len(b) if
+// there is none. It looks at eight bytes at a time: x^pattern has a zero byte where
+// they match, and (y-ones)&^y&highs marks the zero bytes of y (the lowest mark is
+// always right, those above may be a borrow's).
+func special(b []byte, i int) int {
+	const (
+		ones      = 0x0101010101010101
+		highs     = 0x8080808080808080
+		quote     = '"' * ones
+		backslash = '\\' * ones
+	)
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		q, s := x^quote, x^backslash
+		if m := ((q-ones)&^q | (s-ones)&^s) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] == '"' || b[i] == '\\' {
+			return i
+		}
+	}
+	return i
 }
 
 // unescape takes the string that begins at start and has its first backslash at r.
@@ -185,36 +209,29 @@ func (s *scanner) unescape(start, r int) ([]byte, error) {
 	b := s.b
 	w := r
 	for r < len(b) {
-		switch c := b[r]; {
-		case c == '"':
+		if b[r] == '"' {
 			s.i = r + 1
 			return b[start:w:w], nil
-		case c == '\\':
+		}
+		// The separators of message properties, 1 and 2, come often: \u0001.
+		if len(b) > r+5 && b[r+1] == 'u' && b[r+2] == '0' && b[r+3] == '0' && b[r+4] == '0' && b[r+5]-'0' <= 9 {
+			b[w] = b[r+5] - '0'
+			w++
+			r += 6
+		} else {
 			var n int
 			if w, n = unescapeOne(b, w, r); n == 0 {
 				s.i = r
 				return nil, s.fail("bad escape")
 			}
 			r += n
-		default:
-			// A run of plain bytes is moved in one go.
-			n := plainRun(b[r:])
-			w += copy(b[w:], b[r:r+n])
-			r += n
 		}
+		next := special(b, r)
+		w += copy(b[w:], b[r:next])
+		r = next
 	}
 	s.i = r
 	return nil, s.fail("string without an end")
-}
-
-// plainRun counts the bytes before the next quote or backslash.
-func plainRun(b []byte) int {
-	for i, c := range b {
-		if c == '"' || c == '\\' {
-			return i
-		}
-	}
-	return len(b)
 }
 
 // unescapeOne writes the escape sequence at b[r] to b[w] (w <= r) and returns the
@@ -251,10 +268,6 @@ func unescapeUnicode(b []byte, w, r int) (int, int) {
 	c, ok := hex4(b[r+2:])
 	if !ok {
 		return w, 0
-	}
-	if c < utf8.RuneSelf { // the separators of message properties: 1 and 2
-		b[w] = byte(c)
-		return w + 1, 6
 	}
 	n := 6
 	if utf16.IsSurrogate(c) {
