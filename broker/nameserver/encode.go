@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"mqctl/broker/remoting/body"
 )
 
 // JSON as fastjson writes it: compact, properties in alphabetical order. The Go
@@ -121,23 +123,25 @@ func (w *writer) queues(q *queues) {
 	w.raw(`}`)
 }
 
-func (w *writer) mapping(m *mapping) {
+func (w *writer) mapping(m *body.TopicQueueMappingInfo) {
 	w.raw(`{"bname":`)
-	w.string(m.Broker)
+	w.string(m.BrokerName)
 	w.raw(`,"currIdMap":{`)
-	for i, id := range m.sortedIDs() {
+	for i, id := range slices.Sorted(maps.Keys(m.CurrIDMap)) {
 		if i > 0 {
 			w.raw(",")
 		}
 		w.key(int64(id))
-		w.int(int64(m.CurrentIDs[strconv.Itoa(id)]))
+		w.int(int64(m.CurrIDMap[id]))
 	}
 	w.raw(`},"dirty":`)
 	w.bool(m.Dirty)
 	w.raw(`,"epoch":`)
 	w.int(m.Epoch)
-	w.raw(`,"scope":`)
-	w.string(m.Scope)
+	if m.Scope != "" {
+		w.raw(`,"scope":`)
+		w.string(m.Scope)
+	}
 	w.raw(`,"topic":`)
 	w.string(m.Topic)
 	w.raw(`,"totalQueues":`)
@@ -174,7 +178,7 @@ func (w *writer) route(groups []*group, e entry, orderConf string) {
 			if i > 0 {
 				w.raw(",")
 			}
-			w.string(e.mappings[i].Broker)
+			w.string(e.mappings[i].BrokerName)
 			w.raw(":")
 			w.mapping(&e.mappings[i])
 		}
@@ -221,32 +225,5 @@ func (w *writer) members(cluster, name string, g *group) {
 	w.string(name)
 	w.raw(`,"cluster":`)
 	w.string(cluster)
-	w.raw(`}}`)
-}
-
-// topicList is a TopicList; addr "" leaves it out.
-func (w *writer) topicList(addr string, list []string) {
-	w.raw(`{`)
-	if addr != "" {
-		w.raw(`"brokerAddr":`)
-		w.string(addr)
-		w.raw(`,`)
-	}
-	w.raw(`"topicList":`)
-	w.strings(list)
-	w.raw(`}`)
-}
-
-// kvTable is a KVTable.
-func (w *writer) kvTable(t map[string]string) {
-	w.raw(`{"table":{`)
-	for i, k := range slices.Sorted(maps.Keys(t)) {
-		if i > 0 {
-			w.raw(",")
-		}
-		w.string(k)
-		w.raw(":")
-		w.string(t[k])
-	}
 	w.raw(`}}`)
 }

@@ -3,7 +3,7 @@ package nameserver
 import (
 	"time"
 
-	"mqctl/store/table"
+	"mqctl/broker/remoting/body"
 )
 
 // Heartbeat says that a broker process lives (904, 322); unknown ones are ignored.
@@ -16,7 +16,7 @@ func (r *Routes) Heartbeat(cluster, addr string, now time.Time) {
 }
 
 // Version is the version of the topics that a broker process registered last.
-func (r *Routes) Version(cluster, addr string) (v table.DataVersion, ok bool) {
+func (r *Routes) Version(cluster, addr string) (v body.DataVersion, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.leases[leaseKey{cluster, addr}]

@@ -1,11 +1,14 @@
 package nameserver
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+	"mqctl/broker/remoting/header"
 	"mqctl/broker/topic"
 )
 
@@ -14,23 +17,22 @@ const standardJSONVersion = 401
 
 // route serves 105.
 func (s *Server) route(r *remoting.Request) {
-	name, ok := r.Ext.Get("topic")
-	if !ok {
-		name = "null"
+	var h header.GetRouteInfo
+	if err := h.Decode(r.Ext); err != nil {
+		h.Topic = "null" // what Java's remark says
 	}
 	v := s.routes.view()
-	e, ok := v.topics[name]
-	groups := s.routeGroups(v, name, e)
+	e, ok := v.topics[h.Topic]
+	groups := s.routeGroups(v, h.Topic, e)
 	if !ok || len(groups) == 0 {
-		r.Reply(remoting.CodeTopicNotExist, noRoute(name), nil, nil)
+		r.Reply(remoting.CodeTopicNotExist, noRoute(h.Topic), nil, nil)
 		return
 	}
 	conf := ""
 	if s.o.OrderMessageEnable {
-		conf = s.kv.orderConf(name)
+		conf = s.kv.orderConf(h.Topic)
 	}
-	standard, _ := r.Ext.Get("acceptStandardJsonOnly")
-	w := writer{standard: r.Version >= standardJSONVersion || strings.EqualFold(standard, "true")}
+	w := writer{standard: r.Version >= standardJSONVersion || h.AcceptStandardJSONOnly}
 	w.route(groups, e, conf)
 	r.Reply(remoting.CodeSuccess, "", nil, w.b)
 }
@@ -82,29 +84,28 @@ const (
 // lists serves the requests for topic names: 206, 224, 304, 311, 312, 313.
 func (s *Server) lists(r *remoting.Request) {
 	v := s.routes.view()
-	var w writer
+	var l body.TopicList
 	switch r.Code {
 	case remoting.ReqGetAllTopicListFromNameserver:
-		w.topicList("", slices.Sorted(maps.Keys(v.topics)))
+		l.TopicList = slices.Sorted(maps.Keys(v.topics))
 	case remoting.ReqGetTopicsByCluster:
-		f := fields{ext: r.Ext}
-		cluster := f.need("cluster")
-		if f.refuse(r, nil) {
+		var h header.GetTopicsByCluster
+		if !read(r, &h, nil) {
 			return
 		}
-		w.topicList("", v.topicsWhere(func(e entry) bool { return v.inCluster(e, cluster) }))
+		l.TopicList = v.topicsWhere(func(e entry) bool { return v.inCluster(e, h.Cluster) })
 	case remoting.ReqGetSystemTopicListFromNS:
-		w.topicList(v.systemNames())
+		l = v.systemNames()
 	case remoting.ReqGetUnitTopicList:
-		w.topicList("", v.topicsWhere(func(e entry) bool { return e.queues[0].topicSysFlag&flagUnit != 0 }))
+		l.TopicList = v.topicsWhere(func(e entry) bool { return e.queues[0].topicSysFlag&flagUnit != 0 })
 	case remoting.ReqGetHasUnitSubTopicList:
-		w.topicList("", v.topicsWhere(func(e entry) bool { return e.queues[0].topicSysFlag&flagUnitSub != 0 }))
+		l.TopicList = v.topicsWhere(func(e entry) bool { return e.queues[0].topicSysFlag&flagUnitSub != 0 })
 	case remoting.ReqGetHasUnitSubUnunitTopicList:
-		w.topicList("", v.topicsWhere(func(e entry) bool {
+		l.TopicList = v.topicsWhere(func(e entry) bool {
 			return e.queues[0].topicSysFlag&(flagUnit|flagUnitSub) == flagUnitSub
-		}))
+		})
 	}
-	r.Reply(remoting.CodeSuccess, "", nil, w.b)
+	r.Reply(remoting.CodeSuccess, "", nil, l.Encode())
 }
 
 // topicsWhere are the names of the topics that pass, sorted; every topic of a view has a queue.
@@ -130,93 +131,117 @@ func (v *view) inCluster(e entry, cluster string) bool {
 
 // systemNames are the topics named after clusters and brokers, and one broker to
 // ask for its own system topics.
-func (v *view) systemNames() (addr string, names []string) {
+func (v *view) systemNames() (l body.TopicList) {
 	set := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(v.groups)) {
 		g := v.groups[name]
-		set[name] = true
-		set[g.cluster] = true
-		if addr == "" && len(g.replicas) > 0 {
-			addr = g.replicas[0].addr
+		set[name], set[g.cluster] = true, true
+		if l.BrokerAddr == "" && len(g.replicas) > 0 {
+			l.BrokerAddr = g.replicas[0].addr
 		}
 	}
-	return addr, slices.Sorted(maps.Keys(set))
+	l.TopicList = slices.Sorted(maps.Keys(set))
+	return l
 }
 
 // deleteTopic serves 216.
 func (s *Server) deleteTopic(r *remoting.Request) {
-	f := fields{ext: r.Ext}
-	name := f.need("topic")
-	if f.refuse(r, nil) {
+	var h header.DeleteTopicFromNamesrv
+	if !read(r, &h, nil) {
 		return
 	}
-	cluster, _ := r.Ext.Get("clusterName")
-	s.routes.DeleteTopic(name, cluster)
-	s.log.Info("topic deleted", "topic", name, "cluster", cluster, "peer", r.Conn.RemoteAddr())
+	s.routes.DeleteTopic(h.Topic, h.ClusterName)
+	s.log.Info("topic deleted from the routes", "topic", h.Topic, "cluster", h.ClusterName, "peer", r.Conn.RemoteAddr())
 	r.Reply(remoting.CodeSuccess, "", nil, nil)
 }
 
-// writePerm serves 205 and 327.
-func (s *Server) writePerm(r *remoting.Request, writable bool, count string) {
-	f := fields{ext: r.Ext}
-	name := f.need("brokerName")
-	if f.refuse(r, remoting.Map{}) {
-		return
+// wipeWritePerm serves 205.
+func (s *Server) wipeWritePerm(r *remoting.Request) {
+	var h header.WipeWritePermOfBroker
+	if read(r, &h, empty) {
+		n := s.setWritable(r, h.BrokerName, false)
+		r.Reply(remoting.CodeSuccess, "", &header.WipeWritePermOfBrokerReply{WipeTopicCount: n}, nil)
 	}
-	n := s.routes.SetWritable(name, writable)
-	s.log.Info("write permission of a broker changed in the routes", "broker", name, "writable", writable, "topics", n, "peer", r.Conn.RemoteAddr())
-	r.Reply(remoting.CodeSuccess, "", remoting.Map{count: itoa(n)}, nil)
 }
 
-// changeKV serves 100 and 102; the answer comes from the table's writer.
-func (s *Server) changeKV(r *remoting.Request) {
-	f := fields{ext: r.Ext}
-	c := kvChange{call: r.Call, namespace: f.need("namespace"), key: f.need("key"), remove: r.Code == remoting.ReqDeleteKVConfig}
-	if !c.remove {
-		if _, there := r.Ext.Get("value"); !there {
-			f.wrong("the header field value is missing")
-		}
-		c.value, _ = r.Ext.Get("value")
+// addWritePerm serves 327.
+func (s *Server) addWritePerm(r *remoting.Request) {
+	var h header.AddWritePermOfBroker
+	if read(r, &h, empty) {
+		n := s.setWritable(r, h.BrokerName, true)
+		r.Reply(remoting.CodeSuccess, "", &header.AddWritePermOfBrokerReply{AddTopicCount: n}, nil)
 	}
-	if len(c.namespace) > maxKeyBytes || len(c.key) > maxKeyBytes || len(c.value) > maxValueBytes {
-		f.wrong("the namespace or key is longer than " + itoa(maxKeyBytes) + " bytes, or the value than " + itoa(maxValueBytes))
+}
+
+func (s *Server) setWritable(r *remoting.Request, broker string, writable bool) int32 {
+	n := s.routes.SetWritable(broker, writable)
+	s.log.Info("write permission of a broker changed in the routes", "broker", broker, "writable", writable, "topics", n, "peer", r.Conn.RemoteAddr())
+	return int32(n)
+}
+
+// putKV serves 100; the answer comes from the table's writer.
+func (s *Server) putKV(r *remoting.Request) {
+	var h header.PutKVConfig
+	if read(r, &h, nil) {
+		s.changeKV(kvChange{call: r.Call, namespace: h.Namespace, key: h.Key, value: h.Value})
 	}
-	if f.refuse(r, nil) {
+}
+
+// deleteKV serves 102.
+func (s *Server) deleteKV(r *remoting.Request) {
+	var h header.DeleteKVConfig
+	if read(r, &h, nil) {
+		s.changeKV(kvChange{call: r.Call, namespace: h.Namespace, key: h.Key, remove: true})
+	}
+}
+
+func (s *Server) changeKV(c kvChange) {
+	if err := c.check(); err != nil {
+		c.call.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
 		return
 	}
 	if !s.kv.change(c) {
-		r.Reply(remoting.CodeSystemBusy, "too many changes of the key table wait, try again", nil, nil)
+		c.call.Reply(remoting.CodeSystemBusy, "too many changes of the key table wait, try again", nil, nil)
 	}
+}
+
+// check refuses what would fill the table.
+func (c *kvChange) check() error {
+	switch {
+	case c.namespace == "" || c.key == "":
+		return fmt.Errorf("namespace %.80q or key %.80q is empty", c.namespace, c.key)
+	case len(c.namespace) > maxKeyBytes || len(c.key) > maxKeyBytes:
+		return fmt.Errorf("namespace %.80q or key %.80q is longer than %d bytes", c.namespace, c.key, maxKeyBytes)
+	case len(c.value) > maxValueBytes:
+		return fmt.Errorf("the value of key %.80q is longer than %d bytes", c.key, maxValueBytes)
+	}
+	return nil
 }
 
 // value serves 101.
 func (s *Server) value(r *remoting.Request) {
-	f := fields{ext: r.Ext}
-	ns, key := f.need("namespace"), f.need("key")
-	if f.refuse(r, remoting.Map{}) {
+	var h header.GetKVConfig
+	if !read(r, &h, empty) {
 		return
 	}
-	v, ok := s.kv.value(ns, key)
+	v, ok := s.kv.value(h.Namespace, h.Key)
 	if !ok {
-		r.Reply(remoting.CodeQueryNotFound, "No config item, Namespace: "+ns+" Key: "+key, remoting.Map{}, nil)
+		r.Reply(remoting.CodeQueryNotFound, "No config item, Namespace: "+h.Namespace+" Key: "+h.Key, empty, nil)
 		return
 	}
-	r.Reply(remoting.CodeSuccess, "", remoting.Map{"value": v}, nil)
+	r.Reply(remoting.CodeSuccess, "", &header.GetKVConfigReply{Value: v}, nil)
 }
 
 // namespace serves 219.
 func (s *Server) namespace(r *remoting.Request) {
-	f := fields{ext: r.Ext}
-	ns := f.need("namespace")
-	if f.refuse(r, nil) {
+	var h header.GetKVListByNamespace
+	if !read(r, &h, nil) {
 		return
 	}
-	t, ok := s.kv.namespace(ns)
+	t, ok := s.kv.namespace(h.Namespace)
 	if !ok {
-		r.Reply(remoting.CodeQueryNotFound, "No config item, Namespace: "+ns, nil, nil)
+		r.Reply(remoting.CodeQueryNotFound, "No config item, Namespace: "+h.Namespace, nil, nil)
 		return
 	}
-	var w writer
-	w.kvTable(t)
-	r.Reply(remoting.CodeSuccess, "", nil, w.b)
+	r.Reply(remoting.CodeSuccess, "", nil, body.KVTable{Table: t}.Encode())
 }

@@ -160,6 +160,23 @@ type recorded struct {
 // recording reads the frames of a recording that went to or came from a nameserver.
 func recording(t *testing.T, name string) []recorded {
 	t.Helper()
+	var out []recorded
+	for _, r := range recordingAll(t, name) {
+		if r.Via != "broker-ns" && r.Via != "client-ns" {
+			continue
+		}
+		raw, err := base64.StdEncoding.DecodeString(r.Frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.frame = cut(t, raw)
+		out = append(out, r)
+	}
+	return out
+}
+
+func recordingAll(t *testing.T, name string) []recorded {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "wire", name+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -170,14 +187,6 @@ func recording(t *testing.T, name string) []recorded {
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Via != "broker-ns" && r.Via != "client-ns" {
-			continue
-		}
-		raw, err := base64.StdEncoding.DecodeString(r.Frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.frame = cut(t, raw)
 		out = append(out, r)
 	}
 	return out

@@ -2,10 +2,10 @@ package nameserver
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/header"
 )
 
 // notifyTimeout bounds one notice, connecting included.
@@ -47,17 +47,11 @@ func (s *Server) tell(ctx context.Context) error {
 	}
 }
 
-// header of 905.
-func (c *change) header() remoting.Map {
+// header of 905. Java's nameserver leaves the broker's name out too.
+func (c *change) header() *header.NotifyMinBrokerIDChange {
 	lowest := c.group.replicas[0]
-	h := remoting.Map{"minBrokerId": strconv.FormatInt(lowest.id, 10), "minBrokerAddr": lowest.addr}
-	if c.offline != "" {
-		h["offlineBrokerAddr"] = c.offline
-	}
-	if c.haAddr != "" {
-		h["haBrokerAddr"] = c.haAddr
-	}
-	return h
+	return &header.NotifyMinBrokerIDChange{MinBrokerID: lowest.id, HasMinBrokerID: true, MinBrokerAddr: lowest.addr,
+		OfflineBrokerAddr: c.offline, HABrokerAddr: c.haAddr}
 }
 
 // receivers: when one left, all that stay; when one came, all but it, or only it.

@@ -73,7 +73,11 @@ type player struct {
 
 func (p *player) play(file string, check func(r recorded, got, want frame)) (answers int) {
 	p.t.Helper()
-	all := recording(p.t, file)
+	return p.playAll(file, recording(p.t, file), check)
+}
+
+func (p *player) playAll(file string, all []recorded, check func(r recorded, got, want frame)) (answers int) {
+	p.t.Helper()
 	for i, r := range all {
 		if r.From != "client" {
 			continue

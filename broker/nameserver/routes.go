@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mqctl/broker/remoting/body"
 	"mqctl/broker/topic"
-	"mqctl/store/table"
 )
 
 // masterID is the broker id that a name's master has.
@@ -31,15 +31,18 @@ const (
 // Bounds of the tables, far above real clusters: a nameserver trusts its
 // network, but must not be filled by one faulty program.
 const (
-	maxBrokerNames    = 10_000
-	maxReplicas       = 64      // ids of one name
-	maxTopics         = 200_000 // topics in the table
-	maxBrokerTopics   = 100_000 // topics of one registration
-	maxTopicBytes     = 255
-	maxNameBytes      = 255
-	maxQueues         = 65_536
-	memberTopicPrefix = "rmq_sys_SYNC_BROKER_MEMBER_"
+	maxBrokerNames  = 10_000
+	maxReplicas     = 64      // ids of one name
+	maxTopics       = 200_000 // topics in the table
+	maxBrokerTopics = 100_000 // topics of one registration
+	maxTopicBytes   = 255
+	maxNameBytes    = 255
+	maxQueues       = 65_536
 )
+
+// memberTopicPrefix begins the topics that always show the real ids of a broker
+// name: brokers of acting masters look at each other through them.
+const memberTopicPrefix = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 // queues is what one broker name holds of a topic.
 type queues struct {
@@ -76,8 +79,8 @@ func (g *group) hasMaster() bool { return len(g.replicas) > 0 && g.replicas[0].i
 
 // entry is a topic. Immutable once in a view.
 type entry struct {
-	queues   []queues  // by ascending broker name
-	mappings []mapping // of static topics, by ascending broker name
+	queues   []queues                     // by ascending broker name
+	mappings []body.TopicQueueMappingInfo // of static topics, by ascending broker name
 }
 
 // view is one state of the tables. Nothing reachable from it ever changes.
@@ -98,7 +101,7 @@ type lease struct {
 	id      int64
 	last    time.Time
 	timeout time.Duration
-	version table.DataVersion
+	version body.DataVersion
 	conn    peer // of the last registration
 	haAddr  string
 }
@@ -135,10 +138,10 @@ type Registration struct {
 	// Acting is enableActingMaster; HasActing whether the broker knows the
 	// field: brokers that do not let slaves register topics.
 	Acting, HasActing bool
-	Version           table.DataVersion
-	Topics            []topic.Config
+	Version           body.DataVersion
+	Topics            []body.TopicConfig
 	TopicCount        int // topics in the body, those that cannot be served included
-	Mappings          []mapping
+	Mappings          []body.TopicQueueMappingInfo
 	Conn              peer
 }
 
@@ -389,7 +392,7 @@ func (e entry) without(broker string) entry {
 		}
 	}
 	for _, m := range e.mappings {
-		if m.Broker != broker {
+		if m.BrokerName != broker {
 			out.mappings = append(out.mappings, m)
 		}
 	}
@@ -407,10 +410,10 @@ func putQueues(list []queues, q queues) []queues {
 	return append(out, list[i:]...)
 }
 
-func putMapping(list []mapping, m mapping) []mapping {
-	out := slices.DeleteFunc(slices.Clone(list), func(x mapping) bool { return x.Broker == m.Broker })
+func putMapping(list []body.TopicQueueMappingInfo, m body.TopicQueueMappingInfo) []body.TopicQueueMappingInfo {
+	out := slices.DeleteFunc(slices.Clone(list), func(x body.TopicQueueMappingInfo) bool { return x.BrokerName == m.BrokerName })
 	out = append(out, m)
-	slices.SortFunc(out, func(a, b mapping) int { return strings.Compare(a.Broker, b.Broker) })
+	slices.SortFunc(out, func(a, b body.TopicQueueMappingInfo) int { return strings.Compare(a.BrokerName, b.BrokerName) })
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -160,19 +161,21 @@ func (s *Server) ServeRequest(c *remoting.Conn, r *remoting.Request) {
 	case remoting.ReqDeleteTopicInNamesrv:
 		s.deleteTopic(r)
 	case remoting.ReqWipeWritePermOfBroker:
-		s.writePerm(r, false, "wipeTopicCount")
+		s.wipeWritePerm(r)
 	case remoting.ReqAddWritePermOfBroker:
-		s.writePerm(r, true, "addTopicCount")
+		s.addWritePerm(r)
 	case remoting.ReqGetAllTopicListFromNameserver, remoting.ReqGetTopicsByCluster, remoting.ReqGetSystemTopicListFromNS,
 		remoting.ReqGetUnitTopicList, remoting.ReqGetHasUnitSubTopicList, remoting.ReqGetHasUnitSubUnunitTopicList:
 		s.lists(r)
-	case remoting.ReqPutKVConfig, remoting.ReqDeleteKVConfig:
-		s.changeKV(r)
+	case remoting.ReqPutKVConfig:
+		s.putKV(r)
+	case remoting.ReqDeleteKVConfig:
+		s.deleteKV(r)
 	case remoting.ReqGetKVConfig:
 		s.value(r)
 	case remoting.ReqGetKVListByNamespace:
 		s.namespace(r)
 	default:
-		r.Reply(remoting.CodeRequestCodeNotSupported, " request type "+itoa(r.Code)+" not supported", nil, nil)
+		r.Reply(remoting.CodeRequestCodeNotSupported, " request type "+strconv.Itoa(r.Code)+" not supported", nil, nil)
 	}
 }
