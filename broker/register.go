@@ -6,15 +6,15 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+	"mqctl/broker/remoting/header"
 	"mqctl/broker/topic"
-	"mqctl/store/fastjson"
 	"mqctl/store/table"
 )
 
@@ -325,13 +325,10 @@ func (l *link) register(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	h, body, err := r.request(w)
-	var resp *remoting.Response
-	if err == nil {
-		one, cancel := context.WithTimeout(ctx, r.o.Timeout)
-		resp, err = r.net.Call(one, l.addr, remoting.ReqRegisterBroker, h, body)
-		cancel()
-	}
+	h, text := r.request(w)
+	one, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	resp, err := r.net.Call(one, l.addr, remoting.ReqRegisterBroker, h, text)
+	cancel()
 	switch {
 	case ctx.Err() != nil:
 		l.done(linkDown)
@@ -368,14 +365,12 @@ func (l *link) registered(resp *remoting.Response) {
 }
 
 // markOrdered marks the topics that the nameserver lists as ordered; nothing un-marks them.
-func (r *registrar) markOrdered(body []byte) error {
-	if len(body) == 0 || r.o.MarkOrdered == nil {
+func (r *registrar) markOrdered(text []byte) error {
+	if len(text) == 0 || r.o.MarkOrdered == nil {
 		return nil
 	}
-	var kv struct {
-		Table map[string]string `json:"table"`
-	}
-	if err := fastjson.Unmarshal(body, &kv); err != nil {
+	kv, err := body.DecodeKVTable(text)
+	if err != nil {
 		return err
 	}
 	topics, _ := r.o.Topics()
@@ -399,19 +394,15 @@ func (l *link) goodbye(ctx context.Context) {
 	}
 	one, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeWait)
 	defer cancel()
-	resp, err := l.r.net.Call(one, l.addr, remoting.ReqUnregisterBroker, l.r.identity(), nil)
+	o := &l.r.o
+	h := header.UnregisterBroker{BrokerName: o.Name, BrokerAddr: o.Addr, ClusterName: o.Cluster, BrokerID: o.ID}
+	resp, err := l.r.net.Call(one, l.addr, remoting.ReqUnregisterBroker, &h, nil)
 	if err == nil {
 		err = resp.Err()
 	}
 	if err != nil {
-		l.r.o.Log.Warn("the nameserver was not told of the end; it will see the closed connection", "peer", l.addr, "err", err)
+		o.Log.Warn("the nameserver was not told of the end; it will see the closed connection", "peer", l.addr, "err", err)
 	}
-}
-
-// identity is the header of 104, and the beginning of 103's.
-func (r *registrar) identity() remoting.Map {
-	return remoting.Map{"brokerName": r.o.Name, "brokerAddr": r.o.Addr, "clusterName": r.o.Cluster,
-		"brokerId": strconv.FormatInt(r.o.ID, 10)}
 }
 
 // newRegistrar makes the registrar of a broker; nil without nameservers.

@@ -1,50 +1,33 @@
 package broker
 
 import (
-	"fmt"
-	"hash/crc32"
-	"maps"
-	"strconv"
-
-	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+	"mqctl/broker/remoting/header"
 	"mqctl/broker/topic"
-	"mqctl/store/fastjson"
 	"mqctl/store/table"
 )
 
-// registration is the body of 103 (RegisterBrokerBody).
-type registration struct {
-	FilterServers []string `json:"filterServerList"`
-	Topics        struct {
-		Version        table.DataVersion        `json:"dataVersion"`
-		MappingVersion table.DataVersion        `json:"mappingDataVersion"`
-		Table          map[string]*topic.Config `json:"topicConfigTable"`
-		Details        struct{}                 `json:"topicQueueMappingDetailMap"`
-		Mappings       struct{}                 `json:"topicQueueMappingInfoMap"`
-	} `json:"topicConfigSerializeWrapper"`
+// request makes header and body of 103.
+func (r *registrar) request(w work) (*header.RegisterBroker, []byte) {
+	all, version := r.o.Topics()
+	var b body.RegisterBroker
+	wrapper := &b.TopicConfigSerializeWrapper
+	wrapper.DataVersion = r.version(version)
+	wrapper.MappingDataVersion.Timestamp = r.o.BootMillis
+	wrapper.TopicConfigTable = permitted(w.choose(all), r.o.Permission())
+	text := b.Encode()
+	return &header.RegisterBroker{
+		BrokerName: r.o.Name, BrokerAddr: r.o.Addr, ClusterName: r.o.Cluster, BrokerID: r.o.ID, HAServerAddr: r.o.HAAddr,
+		HasEnableActingMaster: true, BodyCRC32: body.CRC32(text),
+	}, text
 }
 
-// request makes header and body of 103.
-func (r *registrar) request(w work) (remoting.Map, []byte, error) {
-	all, version := r.o.Topics()
+// version is that of the table, moved on by each change of brokerPermission: a
+// nameserver looks at topics only when the version differs from the last.
+func (r *registrar) version(v table.DataVersion) body.DataVersion {
 	r.mu.Lock()
-	version.Counter += r.permChanges
-	version.Timestamp = max(version.Timestamp, r.permAt)
-	r.mu.Unlock()
-	b := registration{FilterServers: []string{}}
-	b.Topics.Version = version
-	b.Topics.MappingVersion.Timestamp = r.o.BootMillis
-	b.Topics.Table = permitted(w.choose(all), r.o.Permission())
-	text, err := fastjson.Marshal(&b)
-	if err != nil {
-		return nil, nil, fmt.Errorf("registration: %w", err)
-	}
-	h := r.identity()
-	maps.Copy(h, remoting.Map{
-		"haServerAddr": r.o.HAAddr, "enableActingMaster": "false", "compressed": "false",
-		"bodyCrc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)&0x7FFFFFFF), 10),
-	})
-	return h, text, nil
+	defer r.mu.Unlock()
+	return body.DataVersion{Counter: v.Counter + r.permChanges, StateVersion: v.StateVersion, Timestamp: max(v.Timestamp, r.permAt)}
 }
 
 // choose gives the topics to be sent. A deleted one makes the whole table due:
@@ -64,19 +47,20 @@ func (w work) choose(all map[string]*topic.Config) map[string]*topic.Config {
 	return part
 }
 
-// permitted takes what brokerPermission forbids out of the topics' permissions.
-// With both bits set nothing is touched, or the template topic would lose its
-// inherit bit.
-func permitted(topics map[string]*topic.Config, permission int) map[string]*topic.Config {
+// permitted is the topics in their wire form, without what brokerPermission
+// forbids. With both of its bits set nothing is taken away, or the template topic
+// would lose its inherit bit.
+func permitted(topics map[string]*topic.Config, permission int) map[string]body.TopicConfig {
 	const both = topic.PermRead | topic.PermWrite
+	mask := permission
 	if permission&both == both {
-		return topics
+		mask = -1
 	}
-	out := make(map[string]*topic.Config, len(topics))
+	out := make(map[string]body.TopicConfig, len(topics))
 	for name, t := range topics {
-		c := *t
-		c.Perm &= permission
-		out[name] = &c
+		c := body.TopicConfig(*t)
+		c.Perm &= mask
+		out[name] = c
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mqctl/broker/remoting"
-	"mqctl/store/fastjson"
+	"mqctl/broker/remoting/body"
 )
 
 // checkIdentity looks, before the first registration at a nameserver, whether
@@ -39,15 +39,11 @@ func (r *registrar) holder(ctx context.Context, nameserver string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	var c struct {
-		Brokers map[string]struct {
-			Addrs map[int64]string `json:"brokerAddrs"`
-		} `json:"brokerAddrTable"`
-	}
-	if err := fastjson.Unmarshal(resp.Body, &c); err != nil {
+	c, err := body.DecodeClusterInfo(resp.Body)
+	if err != nil {
 		return "", err
 	}
-	return c.Brokers[r.o.Name].Addrs[r.o.ID], nil
+	return c.BrokerAddrTable[r.o.Name].BrokerAddrs[r.o.ID], nil
 }
 
 // answersAsUs asks the broker at addr for its configuration (26) and, if name
@@ -66,13 +62,11 @@ func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
 	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.ID, 10) {
 		return false
 	}
-	var info struct {
-		Table map[string]string `json:"table"`
-	}
-	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil || fastjson.Unmarshal(resp.Body, &info) != nil {
+	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil {
 		return true
 	}
-	return info.Table["bootTimestamp"] != strconv.FormatInt(r.o.BootMillis, 10)
+	info, err := body.DecodeKVTable(resp.Body)
+	return err != nil || info.Table["bootTimestamp"] != strconv.FormatInt(r.o.BootMillis, 10)
 }
 
 func (r *registrar) ask(ctx context.Context, addr string, code int) (*remoting.Response, error) {

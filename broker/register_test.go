@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,6 +16,7 @@ import (
 
 	"mqctl/broker/nameserver"
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
 	"mqctl/broker/topic"
 	"mqctl/store/table"
 )
@@ -89,7 +89,7 @@ type sent struct {
 	ext    map[string]string
 	topics []string
 	perms  map[string]int
-	v      table.DataVersion
+	v      body.DataVersion
 }
 
 // fakeServer answers for a nameserver or a broker.
@@ -106,14 +106,13 @@ func (f *fakeServer) ServeRequest(c *remoting.Conn, r *remoting.Request) {
 	f.conns[c] = true
 	if r.Code == remoting.ReqRegisterBroker || r.Code == remoting.ReqUnregisterBroker {
 		s := sent{code: r.Code, at: time.Now(), ext: r.Ext.Map(), perms: make(map[string]int)}
-		var b registration
-		if len(r.Body) > 0 && json.Unmarshal(r.Body, &b) == nil {
-			for name, t := range b.Topics.Table {
+		if b, err := body.DecodeRegisterBroker(r.Body, r.Version); err == nil {
+			for name, t := range b.TopicConfigSerializeWrapper.TopicConfigTable {
 				s.topics = append(s.topics, name)
 				s.perms[name] = t.Perm
 			}
 			slices.Sort(s.topics)
-			s.v = b.Topics.Version
+			s.v = b.TopicConfigSerializeWrapper.DataVersion
 			if want := strconv.Itoa(int(crc32.ChecksumIEEE(r.Body) & 0x7FFFFFFF)); s.ext["bodyCrc32"] != want {
 				s.topics = []string{"wrong crc"}
 			}
