@@ -67,6 +67,10 @@ func (s *Store) appendLocked(b *Batch, first int) int {
 		}
 		base := s.log.End()
 		piece := s.assign(b, first, next, base, now)
+		if len(piece) == 0 { // only messages that Add refused
+			first = next
+			continue
+		}
 		if err, sick := s.log.Write(piece); err != nil {
 			b.unassign(first, next)
 			s.writeFailed(b, first, err, sick)
