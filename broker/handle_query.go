@@ -8,6 +8,7 @@ import (
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/header"
 	"mqctl/store"
+	"mqctl/store/fastjson"
 	"mqctl/store/record"
 )
 
@@ -125,5 +126,10 @@ func (a *queryAdmin) entries(_ context.Context, r *remoting.Request) {
 			out.QueueData = append(out.QueueData, queueEntry{PhysicOffset: int64(u.Phys), PhysicSize: u.Size, TagsCode: u.TagsCode})
 		}
 	}
-	jsonReply(r, out)
+	text, err := fastjson.Marshal(out)
+	if err != nil {
+		refuse(r, err)
+		return
+	}
+	r.Reply(remoting.CodeSuccess, notSet, nil, text)
 }
