@@ -179,7 +179,7 @@ func (c *Client) BrokerStats(ctx context.Context, addr, name, key string) (*Brok
 	var s BrokerStats
 	err := c.callJSON(ctx, addr, request{code: remoting.ReqViewBrokerStatsData, ext: remoting.Map{"statsName": name, "statsKey": key}}, &s)
 	if err != nil {
-		return nil, orNotFound(err, remoting.CodeSystemError, "statistic", name+" "+key)
+		return nil, orNotFoundText(err, "not exist", "statistic", name+" "+key)
 	}
 	return &s, nil
 }

@@ -121,7 +121,7 @@ func (c *Client) ProducerConnections(ctx context.Context, addr, group string) ([
 	}
 	err := c.callJSON(ctx, addr, request{code: remoting.ReqGetProducerConnectionList, ext: remoting.Map{"producerGroup": group}}, &v)
 	if err != nil {
-		return nil, orNotFound(err, remoting.CodeSystemError, "producer group", group)
+		return nil, orNotFoundText(err, "not exist", "producer group", group)
 	}
 	return v.Connections, nil
 }

@@ -369,11 +369,14 @@ func (c *Client) MessageAt(ctx context.Context, addr string, offset int64) (*Mes
 	r := request{code: remoting.ReqViewMessageByID, ext: remoting.Map{"offset": strconv.FormatInt(offset, 10)}}
 	resp, err := c.call(ctx, addr, r)
 	if err != nil {
-		return nil, orNotFound(err, remoting.CodeSystemError, "message", strconv.FormatInt(offset, 10))
+		return nil, orNotFoundText(err, "not find", "message", strconv.FormatInt(offset, 10))
 	}
 	all, err := decodeMessages(resp.Body)
-	if err != nil || len(all) != 1 {
-		return nil, &BadAnswer{Addr: addr, Request: r.code, Err: errors.Join(err, errors.New("one record was expected"))}
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("%d records instead of one", len(all))
+	}
+	if err != nil {
+		return nil, &BadAnswer{Addr: addr, Request: r.code, Err: err}
 	}
 	return &all[0], nil
 }

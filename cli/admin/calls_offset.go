@@ -22,13 +22,15 @@ func (c *Client) ConsumerOffset(ctx context.Context, addr, group, topic string, 
 	return offset, err == nil, err
 }
 
-// CommitOffset stores the offset of a group in one queue (15).
+// CommitOffset stores the offset of a group in one queue (15); *NotFound when the
+// broker has no such group or topic.
 func (c *Client) CommitOffset(ctx context.Context, addr, group, topic string, queue int32, offset int64) error {
 	ext := queueExt(topic, queue)
 	ext["consumerGroup"] = group
 	ext["commitOffset"] = strconv.FormatInt(offset, 10)
 	_, err := c.call(ctx, addr, request{code: remoting.ReqUpdateConsumerOffset, ext: ext, write: true})
-	return err
+	err = orNotFound(err, remoting.CodeSubscriptionGroupNotExist, "group", group)
+	return orNotFound(err, remoting.CodeTopicNotExist, "topic", topic)
 }
 
 // MaxOffset is the next offset to be written of a queue (30); 0 for an unknown one.

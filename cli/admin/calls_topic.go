@@ -11,7 +11,7 @@ import (
 )
 
 // Queue names one queue. As a map key in JSON it is the object literal that
-// Java writes there.
+// Java writes there; no answer that is read here has one as a value.
 type Queue struct {
 	Topic  string `json:"topic"`
 	Broker string `json:"brokerName"`
@@ -23,9 +23,6 @@ func (q *Queue) UnmarshalText(b []byte) error {
 	type plain Queue
 	return json.Unmarshal(b, (*plain)(q))
 }
-
-// UnmarshalJSON reads a queue that is a value.
-func (q *Queue) UnmarshalJSON(b []byte) error { return q.UnmarshalText(b) }
 
 // PutTopic creates or replaces a topic at one broker (17). attributes are
 // changes like "+message.type=FIFO,-other"; c.Attributes is not sent.

@@ -190,3 +190,13 @@ func orNotFound(err error, code int, kind, name string) error {
 	}
 	return err
 }
+
+// orNotFoundText is for the requests whose "not found" is SYSTEM_ERROR, which may
+// mean anything: the remark tells.
+func orNotFoundText(err error, text, kind, name string) error {
+	var refused *Refused
+	if errors.As(err, &refused) && strings.Contains(refused.Remark, text) {
+		return orNotFound(err, remoting.CodeSystemError, kind, name)
+	}
+	return err
+}
