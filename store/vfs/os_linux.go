@@ -14,14 +14,15 @@ func (f osFile) control(op string, call func(fd int) error) error {
 		return err
 	}
 	var inner error
-	if err := conn.Control(func(fd uintptr) {
+	if conn.Control(func(fd uintptr) {
 		for {
 			if inner = call(int(fd)); inner != unix.EINTR {
 				return
 			}
 		}
-	}); err != nil {
-		return err
+	}) != nil {
+		// Control fails for this reason only, with an error of its own.
+		inner = fs.ErrClosed
 	}
 	if inner != nil {
 		return &fs.PathError{Op: op, Path: f.Name(), Err: inner}
