@@ -566,3 +566,19 @@ func TestFailingDisk(t *testing.T) {
 		r.wants(r.createTopic("T2", 1), 0, "")
 	})
 }
+
+// TestQueryAnswerFitsInAFrame: six messages of 3 MiB have the key, five fit.
+func TestQueryAnswerFitsInAFrame(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil, func(o *Options) { o.Store.CommitLogBytes = 32 << 20 })
+		r.createTopic("T", 1)
+		for i := range 6 {
+			r.mustSend("T", 0, strings.Repeat("x", 3<<20), "UNIQ_KEY", fmt.Sprint(i), "KEYS", "k")
+		}
+		synctest.Wait()
+		resp := r.call(12, map[string]string{"topic": "T", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": "9223372036854775807"}, nil)
+		if n := len(messages(t, resp.Body)); resp.Code != 0 || n != 5 {
+			t.Errorf("%d messages of %d bytes (%d %s)", n, len(resp.Body), resp.Code, resp.Remark)
+		}
+	})
+}

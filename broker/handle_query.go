@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
 	"mqctl/broker/remoting/header"
 	"mqctl/store"
-	"mqctl/store/fastjson"
 	"mqctl/store/record"
 )
 
@@ -92,22 +92,6 @@ func (a *queryAdmin) byOffset(_ context.Context, r *remoting.Request) {
 // maxUnits bounds the entries of one answer to 321.
 const maxUnits = 4096
 
-// queueEntries is the body of 321.
-type queueEntries struct {
-	MaxQueueIndex int64        `json:"maxQueueIndex"`
-	MinQueueIndex int64        `json:"minQueueIndex"`
-	QueueData     []queueEntry `json:"queueData"`
-}
-
-// queueEntry is one entry of a consume queue. Eval tells of a filter in
-// RocketMQ, which this broker does not evaluate here.
-type queueEntry struct {
-	Eval         bool  `json:"eval"`
-	PhysicOffset int64 `json:"physicOffset"`
-	PhysicSize   int32 `json:"physicSize"`
-	TagsCode     int64 `json:"tagsCode"`
-}
-
 // entries serves 321: the raw entries of a consume queue.
 func (a *queryAdmin) entries(_ context.Context, r *remoting.Request) {
 	var h header.QueryConsumeQueue
@@ -120,16 +104,11 @@ func (a *queryAdmin) entries(_ context.Context, r *remoting.Request) {
 		r.Reply(remoting.CodeSystemError, fmt.Sprintf("%d@%s is not exist!", h.QueueID, h.Topic), nil, nil)
 		return
 	}
-	out := queueEntries{MinQueueIndex: int64(q.Min()), MaxQueueIndex: int64(q.Max()), QueueData: []queueEntry{}}
+	out := body.QueryConsumeQueue{MinQueueIndex: int64(q.Min()), MaxQueueIndex: int64(q.Max())}
 	if h.Index >= out.MinQueueIndex && h.Index < out.MaxQueueIndex && h.Count > 0 {
 		for _, u := range a.store.Units(nil, q, record.QueueOffset(h.Index), int(min(h.Count, maxUnits))) {
-			out.QueueData = append(out.QueueData, queueEntry{PhysicOffset: int64(u.Phys), PhysicSize: u.Size, TagsCode: u.TagsCode})
+			out.QueueData = append(out.QueueData, body.ConsumeQueueEntry{PhysicOffset: int64(u.Phys), PhysicSize: u.Size, TagsCode: u.TagsCode})
 		}
 	}
-	text, err := fastjson.Marshal(out)
-	if err != nil {
-		refuse(r, err)
-		return
-	}
-	r.Reply(remoting.CodeSuccess, notSet, nil, text)
+	r.Reply(remoting.CodeSuccess, notSet, nil, out.Encode())
 }

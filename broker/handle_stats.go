@@ -187,36 +187,12 @@ func (a *statsAdmin) view(_ context.Context, r *remoting.Request) {
 		r.Reply(remoting.CodeSystemError, fmt.Sprintf("The stats <%s> <%s> not exist", h.StatsName, h.StatsKey), nil, nil)
 		return
 	}
-	jsonReply(r, statsData{Day: item(day), Hour: item(hour), Minute: item(minute)})
+	out := body.BrokerStatsData{StatsDay: item(day), StatsHour: item(hour), StatsMinute: item(minute)}
+	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
 }
 
-// statsData is the body BrokerStatsData.
-type statsData struct {
-	Day    statsItem `json:"statsDay"`
-	Hour   statsItem `json:"statsHour"`
-	Minute statsItem `json:"statsMinute"`
-}
-
-type statsItem struct {
-	AvgPT body.Double `json:"avgpt"`
-	Sum   int64       `json:"sum"`
-	TPS   body.Double `json:"tps"`
-}
-
-func item(s stats.Snapshot) statsItem {
-	return statsItem{AvgPT: body.Double(s.AvgPT), Sum: s.Sum, TPS: body.Double(s.TPS)}
-}
-
-// timeSpan is the body QueueTimeSpan; the texts are for people.
-type timeSpan struct {
-	ConsumeTimeStamp    int64             `json:"consumeTimeStamp"`
-	ConsumeTimeStampStr string            `json:"consumeTimeStampStr"`
-	DelayTime           int64             `json:"delayTime"`
-	MaxTimeStamp        int64             `json:"maxTimeStamp"`
-	MaxTimeStampStr     string            `json:"maxTimeStampStr"`
-	MessageQueue        body.MessageQueue `json:"messageQueue"`
-	MinTimeStamp        int64             `json:"minTimeStamp"`
-	MinTimeStampStr     string            `json:"minTimeStampStr"`
+func item(s stats.Snapshot) body.BrokerStatsItem {
+	return body.BrokerStatsItem{AvgPT: body.Double(s.AvgPT), Sum: s.Sum, TPS: body.Double(s.TPS)}
 }
 
 // spans serves 303: per write queue the store times of the oldest message, the
@@ -233,28 +209,19 @@ func (a *statsAdmin) spans(_ context.Context, r *remoting.Request) {
 		return
 	}
 	committed := a.offsets.Queues(h.Group, h.Topic)
-	out := struct {
-		ConsumeTimeSpanSet []timeSpan `json:"consumeTimeSpanSet"`
-	}{[]timeSpan{}}
+	var out body.ConsumeTimeSpan
 	for id := range c.WriteQueueNums {
 		q, first, end := a.bounds(h.Topic, id)
-		s := timeSpan{MessageQueue: a.queue(h.Topic, id), MinTimeStamp: a.storeTime(q, first), MaxTimeStamp: a.storeTime(q, end-1)}
-		s.ConsumeTimeStamp = s.MinTimeStamp
+		s := body.QueueTimeSpan{MessageQueue: a.queue(h.Topic, id), MinTimestamp: a.storeTime(q, first), MaxTimestamp: a.storeTime(q, end-1)}
+		s.ConsumeTimestamp = s.MinTimestamp
 		at := committed[id]
 		if at > 0 {
-			s.ConsumeTimeStamp = a.storeTime(q, at-1)
+			s.ConsumeTimestamp = a.storeTime(q, at-1)
 		}
 		if next := a.storeTime(q, at); next > 0 {
 			s.DelayTime = a.now().UnixMilli() - next
 		}
-		s.MinTimeStampStr, s.MaxTimeStampStr, s.ConsumeTimeStampStr = timeText(s.MinTimeStamp), timeText(s.MaxTimeStamp), timeText(s.ConsumeTimeStamp)
 		out.ConsumeTimeSpanSet = append(out.ConsumeTimeSpanSet, s)
 	}
-	jsonReply(r, out)
-}
-
-// timeText is UtilAll.formatDate of RocketMQ: 2026-11-29#16:24:33:930.
-func timeText(millis int64) string {
-	t := time.UnixMilli(millis)
-	return t.Format("2006-01-02#15:04:05:") + fmt.Sprintf("%03d", t.Nanosecond()/1e6)
+	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
 }

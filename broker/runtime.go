@@ -179,27 +179,10 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGTPE"[unit])
 }
 
-// haStatus is the body HARuntimeInfo.
-type haStatus struct {
-	Client    haClient   `json:"haClientRuntimeInfo"`
-	Slaves    []struct{} `json:"haConnectionInfo"`
-	InSync    int        `json:"inSyncSlaveNums"`
-	Master    bool       `json:"master"`
-	MaxOffset int64      `json:"masterCommitLogMaxOffset"`
-}
-
-// haClient is a slave's side; a master shows zeros.
-type haClient struct {
-	LastReadTimestamp       int64 `json:"lastReadTimestamp"`
-	LastWriteTimestamp      int64 `json:"lastWriteTimestamp"`
-	MasterFlushOffset       int64 `json:"masterFlushOffset"`
-	MaxOffset               int64 `json:"maxOffset"`
-	TransferredByteInSecond int64 `json:"transferredByteInSecond"`
-}
-
 // ha serves 907. There are no slaves yet.
 func (a *runtimeAdmin) ha(_ context.Context, r *remoting.Request) {
-	jsonReply(r, haStatus{Slaves: []struct{}{}, Master: true, MaxOffset: int64(a.store.Positions().Max)})
+	out := body.HAStatus{Master: true, MasterCommitLogMaxOffset: int64(a.store.Positions().Max)}
+	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
 }
 
 // positions is the answer to MQCTL_INSPECT what=offsets: bytes of the commit log.

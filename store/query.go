@@ -15,8 +15,12 @@ type QueryResult struct {
 	LastUpdatePhys   record.PhysOffset
 }
 
-// maxQueryCandidates bounds how many index hits one query looks at.
-const maxQueryCandidates = 10000
+const (
+	// maxQueryCandidates bounds how many index hits one query looks at.
+	maxQueryCandidates = 10000
+	// maxQueryBytes ends a query whose records fill a frame.
+	maxQueryBytes = 16 << 20
+)
 
 // Query finds messages by key through the index, verified against the records
 // (topic and key equal): oldest last (newest files first), at most max, each
@@ -30,6 +34,7 @@ func (s *Store) Query(dst []byte, topic, key string, max int, beginMillis, endMi
 	millis, phys := s.index.LastUpdate()
 	res.LastUpdateMillis, res.LastUpdatePhys = millis, record.PhysOffset(phys)
 	var seen []int64
+	from := len(dst)
 	// Entry times are floored to seconds: a second more at both ends, then the
 	// record's own time decides.
 	err := s.index.Query(keyindex.KeyHash(topic, key), maxQueryCandidates, beginMillis-1000, addSecond(endMillis), func(phys int64) bool {
@@ -49,7 +54,7 @@ func (s *Store) Query(dst []byte, topic, key string, max int, beginMillis, endMi
 		}
 		seen = append(seen, phys)
 		res.Count++
-		return res.Count < max
+		return res.Count < max && len(dst)-from < maxQueryBytes
 	})
 	if err != nil {
 		s.opt.Log.Error("cannot read the key index", "error", err)
