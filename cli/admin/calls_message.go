@@ -18,8 +18,9 @@ import (
 	"mqctl/store/record"
 )
 
-// maxBody bounds an uncompressed body: no broker takes a larger message.
-const maxBody = 64 << 20
+// maxInflated bounds the uncompressed bodies of one answer in bytes: a frame of
+// 16 MiB could unfold to a thousand times its size.
+const maxInflated = 256 << 20
 
 // Message is one stored message.
 type Message struct {
@@ -53,12 +54,13 @@ func (m *Message) ID() string {
 // decodeMessages reads records that lie one after another.
 func decodeMessages(b []byte) ([]Message, error) {
 	var out []Message
+	room := maxInflated
 	for len(b) > 0 {
 		v, err := record.Parse(b)
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", len(out)+1, err)
 		}
-		m, err := messageOf(v)
+		m, err := messageOf(v, &room)
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", len(out)+1, err)
 		}
@@ -68,7 +70,8 @@ func decodeMessages(b []byte) ([]Message, error) {
 	return out, nil
 }
 
-func messageOf(v record.View) (Message, error) {
+// messageOf copies a record; room is how many bytes its body may still unfold to.
+func messageOf(v record.View, room *int) (Message, error) {
 	m := Message{
 		Topic: string(v.Topic()), QueueID: v.QueueID(),
 		QueueOffset: int64(v.QueueOffset()), PhysOffset: int64(v.PhysOffset()), StoredBytes: v.Size(),
@@ -92,27 +95,28 @@ func messageOf(v record.View) (Message, error) {
 		m.Compression = "zstd"
 	default:
 		m.Compression = "zlib"
-		body, err := inflate(m.Body)
+		body, err := inflate(m.Body, *room)
 		if err != nil {
 			return m, err
 		}
 		m.Body = body
+		*room -= len(body)
 	}
 	return m, nil
 }
 
-func inflate(b []byte) ([]byte, error) {
+func inflate(b []byte, most int) ([]byte, error) {
 	r, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("compressed body: %w", err)
 	}
 	defer r.Close()
-	out, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	out, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return nil, fmt.Errorf("compressed body: %w", err)
 	}
-	if len(out) > maxBody {
-		return nil, fmt.Errorf("compressed body: more than %d bytes", maxBody)
+	if len(out) > most {
+		return nil, fmt.Errorf("compressed bodies: more than %d bytes in one answer", maxInflated)
 	}
 	return out, nil
 }

@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/topic"
+	"mqctl/store/record"
 	"mqctl/subgroup"
 )
 
@@ -409,4 +413,30 @@ func loadAll(f *testing.F) (out [][]byte) {
 		}
 	}
 	return out
+}
+
+// A compressed body comes uncompressed; a bomb of bodies is an error.
+func TestCompressedBodies(t *testing.T) {
+	rec := func(body []byte, sysFlag int32) []byte {
+		var z bytes.Buffer
+		w := zlib.NewWriter(&z)
+		w.Write(body)
+		w.Close()
+		b, err := record.AppendDraft(nil, &record.Draft{Topic: []byte("T"), SysFlag: record.FlagCompressed | sysFlag, Body: z.Bytes(),
+			BornHost: netip.MustParseAddrPort("1.2.3.4:5"), StoreHost: netip.MustParseAddrPort("1.2.3.4:5")})
+		must(t, err)
+		return b
+	}
+	for _, flag := range []int32{0, 3 << 8} {
+		all, err := decodeMessages(rec([]byte("hello"), flag))
+		must(t, err)
+		equal(t, []string{string(all[0].Body), all[0].Compression}, []string{"hello", "zlib"})
+	}
+	all, err := decodeMessages(rec([]byte("hello"), 1<<8))
+	must(t, err)
+	equal(t, all[0].Compression, "lz4")
+	bomb := rec(make([]byte, maxInflated/4), 0)
+	if _, err := decodeMessages(bytes.Repeat(bomb, 5)); err == nil || !strings.Contains(err.Error(), "record 5: compressed bodies: more than") {
+		t.Errorf("error %v", err)
+	}
 }
