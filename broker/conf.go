@@ -163,7 +163,7 @@ func (c *Config) set(key, raw string, o Origin, line int, problems *ConfigErrors
 	if k.Name != key && keys().alias[key] != "" {
 		c.warn("%s: %s is an old spelling of %s", o, key, k.Name)
 	}
-	v, err := k.check(raw)
+	v, err := k.Check(raw)
 	if err != nil {
 		fail(err.Error(), "")
 		return
@@ -178,9 +178,10 @@ func (c *Config) set(key, raw string, o Origin, line int, problems *ConfigErrors
 	s.Value, s.Origin = v, o
 }
 
-// check is parseValue, and for keys of absent features that the value is the
+// Check returns the form of a value that is kept (plain numbers without units) after
+// checking it, and for keys of absent features that the value is the
 // default.
-func (k *Key) check(raw string) (string, error) {
+func (k *Key) Check(raw string) (string, error) {
 	v, err := k.parseValue(raw)
 	if err != nil {
 		return "", err

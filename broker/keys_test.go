@@ -118,7 +118,7 @@ func TestRegistryIsSound(t *testing.T) {
 			t.Errorf("%s is in section %q, which is not in the list", k.Name, k.Section)
 		}
 		if k.Default != "" {
-			if v, err := k.check(k.Default); err != nil || v != k.Default {
+			if v, err := k.Check(k.Default); err != nil || v != k.Default {
 				t.Errorf("%s: the default %q is kept as %q (%v)", k.Name, k.Default, v, err)
 			}
 		} else if k.Kind != Text && !k.Computed {

@@ -153,7 +153,7 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 			problems = append(problems, &ConfigError{Key: e.key, Why: "there is no such key", Try: didYouMean(NearestKey(e.key))})
 			continue
 		}
-		v, err := k.check(e.value)
+		v, err := k.Check(e.value)
 		if err == nil && v == "" && c.Value(k.Name) != "" && !k.Optional && k.Computed {
 			err = errors.New("the value is empty")
 		}
