@@ -49,8 +49,7 @@ type Conn struct {
 	mu       sync.Mutex
 	closed   bool
 	why      error
-	waiting  bool // the reader waits on room
-	quiet    bool // the reader waits until nothing is unanswered or unread
+	waiting  wait // what the reader waits for on room
 	slots    []slot
 	free     int32 // first free slot, or untracked
 	seq      uint32
@@ -149,43 +148,40 @@ func (c *Conn) crowded() bool {
 	return c.inFlight > c.conf.maxInFlight || c.unread > c.conf.maxUnread/4
 }
 
+// wait is something that the reader waits for.
+type wait int
+
+const (
+	forNothing wait = iota
+	forRoom         // the connection is not crowded
+	forWritten      // no answer waits for the peer
+	forQuiet        // besides, no request waits for its answer
+)
+
 // wakeReader wakes the reader if it waits and may go on. mu is held.
 func (c *Conn) wakeReader() {
-	if !c.waiting {
+	if c.waiting == forNothing {
 		return
 	}
-	if !c.closed && (c.crowded() || c.quiet && (c.inFlight > 0 || c.unread > 0)) {
+	if !c.closed && (c.waiting == forRoom && c.crowded() ||
+		c.waiting >= forWritten && c.unread > 0 || c.waiting == forQuiet && c.inFlight > 0) {
 		return
 	}
-	c.waiting = false
-	select {
-	case c.room <- struct{}{}:
-	default:
-	}
+	c.waiting = forNothing
+	c.room <- struct{}{} // capacity 1, and the reader takes it before it waits again
 }
 
-// waitRoom blocks the reader while the connection is crowded. Answers, writes and
-// the end of the connection wake it.
-func (c *Conn) waitRoom() {
-	for {
-		c.mu.Lock()
-		c.waiting = true
-		c.wakeReader()
-		blocked := c.waiting
-		c.mu.Unlock()
-		<-c.room
-		if !blocked {
-			return
-		}
-	}
-}
-
-// waitQuiet blocks the reader until everything is answered and taken by the peer.
-func (c *Conn) waitQuiet() {
+// await blocks the reader until w. Answers, writes and the end of the connection wake
+// it; it says whether the connection is still open.
+func (c *Conn) await(w wait) (open bool) {
 	c.mu.Lock()
-	c.quiet = true
+	c.waiting = w
+	c.wakeReader()
 	c.mu.Unlock()
-	c.waitRoom()
+	<-c.room
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed
 }
 
 // admit counts a request of size bytes and returns its call. ok is false if the

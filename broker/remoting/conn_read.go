@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 )
 
 // inbound is what a connection has read and not yet served. buf.b[r:w] is not
@@ -26,6 +27,7 @@ type inbound struct {
 	n      int // of the last read
 	err    error
 	readFn func(fd uintptr) bool
+	parked atomic.Int32 // size of the buffer kept while waiting; tests look at it
 }
 
 // ready is the callback of RawConn.Read.
@@ -90,6 +92,14 @@ func (in *inbound) park() {
 	} else if classFor(left) < in.buf.class {
 		in.move(left)
 	}
+	in.parked.Store(int32(in.size()))
+}
+
+func (in *inbound) size() int {
+	if in.buf == nil {
+		return 0
+	}
+	return len(in.buf.b)
 }
 
 // move changes to a buffer of at least size bytes.
@@ -137,13 +147,16 @@ func (c *Conn) readBursts() error {
 	for {
 		err := c.in.fill()
 		if c.conf.draining.Load() {
-			c.waitQuiet()
+			c.await(forQuiet)
 			return errDrained
 		}
 		if err != nil {
 			return err
 		}
 		if err := c.serveBurst(); err != nil {
+			if errors.As(err, new(*FrameError)) {
+				c.await(forWritten) // the answers to what came before the junk
+			}
 			return err
 		}
 	}
@@ -203,7 +216,9 @@ func (c *Conn) serveFrames() (again bool, err error) {
 			if err := c.endBurst(); err != nil {
 				return false, err
 			}
-			c.waitRoom()
+			if !c.await(forRoom) {
+				return false, c.reason()
+			}
 			call, _ = c.admit(&h, len(frame), true)
 		}
 		c.req = Request{
