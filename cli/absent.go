@@ -1,0 +1,246 @@
+package cli
+
+import "strings"
+
+// absentOldTable are the mqadmin commands that are not built yet, one a line:
+// name | options | modern twin | summary. An option is letter/longName with *
+// when mqadmin demands it and ! when it takes no value. The front door reads
+// their command lines in full, so that a typing error is told from an absence.
+const absentOldTable = `
+updateTopicList | b/brokerAddr c/clusterName f/filename* | topic apply -f FILE | create or change many topics from a file
+topicClusterList | t/topic* | topic get NAME | clusters that hold a topic
+updateOrderConf | t/topic* v/orderConf m/method* | topic order get | order list of a topic in the nameserver
+allocateMQ | t/topic* i/ipList* | topic allocate NAME --clients a,b | which client would get which queue
+updateStaticTopic | c/clusters b/brokers t/topic* qn/totalQueueNum* mf/mapFile fr/forceReplace | topic static set | create or resize a static topic
+remappingStaticTopic | c/clusters b/brokers t/topic* mf/mapFile fr/forceReplace | topic static remap | move logical queues between brokers
+queryCq | t/topic* q/queue* i/index* c/count b/broker g/consumer | topic cq NAME | raw consume queue entries
+checkRocksdbCqWriteProgress | c/cluster* t/topic cf/checkFrom |  | compare file and RocksDB consume queues
+updateSubGroupList | b/brokerAddr c/clusterName f/filename* | group apply -f FILE | create or change many groups from a file
+setConsumeMode | b/brokerAddr c/clusterName t/topicName* g/groupName* m/mode* q/popShareQueueNum | group mode NAME --topic T | pull or pop mode of a group on a topic
+consumerStatus | g/consumerGroup* i/clientId b/brokerAddr s/jstack! | client inspect GROUP | what the clients of a group say about themselves
+brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
+resetOffsetByTime | g/group* t/topic* s/timestamp* f/force b/broker q/queue o/offset c/cluster | offset reset GROUP --to T | move a group to a time
+skipAccumulatedMessage | g/group* t/topic* f/force c/cluster | offset skip GROUP | move a group to the end
+cloneGroupOffset | s/srcGroup* d/destGroup* t/topic* o/offline | offset clone --from A --to B | copy the offsets of a group to another
+startMonitoring |  | check lag --watch | watch backlog and dead letters without end
+consumer | g/consumerGroup* s/jstack! |  | older form of consumerStatus
+resetOffsetByTimeOld | g/group* t/topic* s/timestamp* f/force c/cluster | offset reset --offline | older form of resetOffsetByTime
+getConsumerStatus | g/group* t/topic* i/originClientId | client inspect | offsets as the clients see them
+DecodeMessageId | i/messageId | message decode ID | address and time inside a message id
+getSyncStateSet | a/controllerAddress* c/clusterName b/brokerName i/interval | ha syncset | in-sync set of a controller
+getBrokerEpoch | c/clusterName b/brokerName i/interval | ha epoch | epochs of a broker
+resetMasterFlushOffset | b/brokerAddr o/offset | ha reset-flush-offset | correct a slave's view of its master
+wipeWritePerm | b/brokerName* | broker drain NAME | take the write permission of a broker out of the routes
+addWritePerm | b/brokerName* | broker undrain NAME | give the write permission of a broker back
+cleanExpiredCQ | b/brokerAddr c/cluster | broker clean cq | remove consume queue files before the log
+deleteExpiredCommitLog | b/brokerAddr c/cluster | broker clean commitlog | remove commit log files past retention
+cleanUnusedTopic | b/brokerAddr c/cluster | broker clean topics | remove consume queues of unknown topics
+setCommitLogReadAheadMode | b/brokerAddr c/clusterName m/commitLogReadAheadMode* | broker config set | read-ahead of the commit log
+getColdDataFlowCtrInfo | b/brokerAddr c/clusterName | broker cold get | cold read control table
+updateColdDataFlowCtrGroupConfig | b/brokerAddr c/clusterName g/consumerGroup* v/threshold* | broker cold set | cold read threshold of a group
+removeColdDataFlowCtrGroupConfig | b/brokerAddr c/clusterName g/consumerGroup* | broker cold delete | remove a cold read threshold
+addBroker | c/brokerContainerAddr* b/brokerConfigPath* | broker start | add a broker to a container
+removeBroker | c/brokerContainerAddr* b/brokerIdentity* | broker stop | remove a broker from a container
+producer | b/broker* | client list --producers --broker B | all producers of one broker
+queryMsgByUniqueKey | i/msgId* g/consumerGroup d/clientId t/topic* a/showAll! c/cluster | message get --uniq | one message by its unique id
+queryMsgByOffset | t/topic* b/brokerName* i/queueId* o/offset* f/bodyFormat | message get --at B:Q:O | one message by broker, queue and offset
+queryMsgTraceById | i/msgId* t/traceTopic b/beginTimestamp e/endTimestamp c/maxNum | message trace ID | trace of one message
+printMsg | t/topic* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp d/printBody l/lmqParentTopic | message tail TOPIC | print a topic
+printMsgByQueue | t/topic* a/brokerName* i/queueId* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp p/print_msg d/printBody f/calculate | message tail --queue B:Q | print one queue
+consumeMessage | t/topic* b/brokerName i/queueId o/offset g/consumerGroup s/beginTimestamp e/endTimestamp c/MessageNumber | message tail --last N | pull some messages
+sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
+checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue
+clusterRT | a/amount s/size c/cluster p/print_log m/machine_room i/interval | bench rtt --watch | send latency of clusters, without end
+dumpCompactionLog | f/file | store dump | messages of a compaction log file
+exportPopRecord | c/clusterName b/brokerAddr d/dryRun |  | roll pop records back
+exportMetrics | c/clusterName* f/filePath | debug bundle | metrics of a cluster to a file
+updateKvConfig | s/namespace* k/key* v/value* | kv set | write a value of the nameserver key table
+deleteKvConfig | s/namespace* k/key* | kv delete | remove a value of the nameserver key table
+getNamesrvConfig |  | nameserver config get | properties of nameservers
+updateNamesrvConfig | k/key* v/value* | nameserver config set | set a property of nameservers
+getControllerMetaData | a/controllerAddress* | controller status | controller leader and peers
+getControllerConfig | a/controllerAddress* | controller config get | controller properties
+updateControllerConfig | a/controllerAddress* k/key* v/value* | controller config set | set a controller property
+electMaster | a/controllerAddress* b/brokerId* bn/brokerName* c/clusterName* | ha promote | make one replica the master
+cleanBrokerMetadata | a/controllerAddress* b/brokerControllerIdsToClean bn/brokerName* c/clusterName l/cleanLivingBroker! | controller clean | remove replicas from a controller
+exportMetadata | c/clusterName b/brokerAddr f/filePath t/topic! g/subscriptionGroup! s/specialTopic! | cluster export | topics and groups to a file
+exportConfigs | c/clusterName* f/filePath | cluster export --what configs | broker configurations to a file
+exportMetadataInRocksDB | p/path* t/configType* j/jsonEnable | config import | read a RocksDB configuration folder
+rocksDBConfigToJson | t/configType p/configPath e/exportFile j/jsonEnable c/cluster b/brokerAddr | config import | RocksDB configuration as JSON
+createUser | c/clusterName b/brokerAddr u/username* p/password* t/userType | user create | create a user
+updateUser | c/clusterName b/brokerAddr u/username* p/password t/userType s/userStatus | user set | change a user
+deleteUser | c/clusterName b/brokerAddr u/username* | user delete | delete a user
+getUser | b/brokerAddr c/clusterName u/username | user get | show a user
+listUser | b/brokerAddr c/clusterName f/filter | user list | list users
+copyUser | f/fromBroker* t/toBroker* u/usernames | user copy | copy users between brokers
+createAcl | c/clusterName b/brokerAddr s/subject* r/resources* a/actions* i/sourceIp d/decision* | acl create | create an access rule
+updateAcl | c/clusterName b/brokerAddr s/subject* r/resources* a/actions* d/decision* i/sourceIp | acl set | change an access rule
+deleteAcl | c/clusterName b/brokerAddr s/subject* r/resources | acl delete | delete an access rule
+getAcl | b/brokerAddr c/clusterName s/subject | acl get | access rules of a subject
+listAcl | b/brokerAddr c/clusterName s/subject r/resource | acl list | list access rules
+copyAcl | f/fromBroker* t/toBroker* s/subjects | acl copy | copy access rules between brokers
+haStatus | c/clusterName b/brokerAddr i/interval | stats ha | state of the replication connections
+`
+
+// absentTreeTable are the commands of the modern tree that are not built yet.
+const absentTreeTable = `
+broker drain | stop writes to a broker
+broker undrain | allow writes to a broker again
+broker logs | log of a broker
+broker config diff | compare the settings of brokers or a file
+broker config explain | meaning of a setting
+broker clean commitlog | remove expired commit log files
+broker clean cq | remove expired consume queue files
+broker clean topics | remove consume queues of unknown topics
+broker cold get | cold read control table
+broker cold set | cold read threshold of a group
+broker cold delete | remove a cold read threshold
+nameserver config get | properties of nameservers
+nameserver config set | set a property of nameservers
+cluster health | one verdict and its reasons
+cluster route-check | do all nameservers tell the same
+cluster export | topics, groups and offsets to a file
+cluster import | topics, groups and offsets from a file
+ha status | state of the replication connections
+ha promote | make a slave the master
+ha demote | make a master a slave
+ha reset-flush-offset | correct a slave's view of its master
+ha syncset | in-sync set of a controller
+ha epoch | epochs of a broker
+group apply | many groups from a file
+group mode | pull or pop
+group resume | allow consumption again
+group pause | stop consumption
+topic apply | many topics from a file
+topic order get | order list of a topic
+topic order set | set the order list of a topic
+topic order delete | remove the order list of a topic
+topic cq | raw consume queue entries
+topic allocate | which client would get which queue
+topic static set | create or resize a static topic
+topic static remap | move logical queues between brokers
+offset reset | move a group to a time or position
+offset skip | move a group to the end
+offset clone | copy the offsets of a group to another
+offset export | offsets as JSON
+offset import | offsets from JSON
+client inspect | what a client says about itself
+client kick | close a connection
+message trace | trace of one message
+message resend | send a message again
+message decode | what is inside a message id
+stats ha | state of the replication connections
+stats pull | where consumers are sent to read, and why
+stats latency | put and pull percentiles
+top | live full-screen view
+events | stream of changes
+check broker | brokers for monitoring
+check ha | replication for monitoring
+check lag | backlog for monitoring
+check disk | disks for monitoring
+check drift | differences between masters
+check all | all checks
+wait broker | wait for a broker
+wait ha | wait for replication
+wait lag | wait for a backlog
+wait role | wait for a role
+wait topic | wait for a topic
+wait group | wait for a group
+plan | what apply would change
+apply | desired topics and groups from a file
+undo | take a change back
+audit list | local record of changes
+bench send | measure sending
+bench consume | measure consuming
+bench rtt | measure round trips
+user create | create a user
+user set | change a user
+user get | show a user
+user list | list users
+user delete | delete a user
+user copy | copy users between brokers
+acl create | create an access rule
+acl set | change an access rule
+acl get | access rules of a subject
+acl list | list access rules
+acl delete | delete an access rule
+acl copy | copy access rules between brokers
+kv get | value of the nameserver key table
+kv set | write a value of the nameserver key table
+kv delete | remove a value of the nameserver key table
+kv list | values of the nameserver key table
+controller status | controller leader and peers
+controller config get | controller properties
+controller config set | set a controller property
+controller clean | remove replicas from a controller
+store verify | check a store
+store dump | messages of a store
+store offsets | positions of a store
+store repair | cut damage out of a store
+config convert | broker.conf to TOML and back
+config lint | check a configuration file
+config init | make a configuration file
+config show | client configuration
+config keys | all broker settings
+config explain | meaning of a setting
+config import | read a RocksDB configuration folder
+context add | remember a cluster
+context use | choose a cluster
+context list | remembered clusters
+context show | a remembered cluster
+context rm | forget a cluster
+context test | reach a remembered cluster
+dev | a throw-away cluster
+shell | interactive shell
+debug bundle | collect diagnostics
+debug analyse | findings in a bundle
+debug profile | profile of a broker
+explain | settings, error codes, request codes
+cheat | tested snippets
+gen man | manual pages
+gen markdown | manual as Markdown
+`
+
+// absentOld makes commands of absentOldTable.
+func absentOld() []*command {
+	var out []*command
+	for line := range strings.Lines(absentOldTable) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 4 {
+			continue
+		}
+		out = append(out, &command{
+			old: cells[0], twin: cells[2], summary: cells[3], absent: true, flags: oldOptions(cells[1]),
+		})
+	}
+	return out
+}
+
+// oldOptions reads the options column of absentOldTable.
+func oldOptions(text string) []flagSpec {
+	var out []flagSpec
+	for _, f := range strings.Fields(text) {
+		o := flagSpec{oldOnly: true}
+		if strings.HasSuffix(f, "!") {
+			o.kind, o.bareOld = kindBool, true
+		}
+		o.required = strings.HasSuffix(f, "*")
+		o.short, o.long, _ = strings.Cut(strings.TrimRight(f, "*!"), "/")
+		o.long = strings.ReplaceAll(o.long, "_", " ")
+		o.key = o.long
+		out = append(out, o)
+	}
+	return out
+}
+
+// absentTree makes commands of absentTreeTable.
+func absentTree() []*command {
+	var out []*command
+	for line := range strings.Lines(absentTreeTable) {
+		path, summary, ok := strings.Cut(strings.TrimSpace(line), " | ")
+		if ok {
+			out = append(out, &command{path: path, summary: summary, absent: true, max: -1})
+		}
+	}
+	return out
+}

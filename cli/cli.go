@@ -1,0 +1,272 @@
+// Package cli is the command line of mqctl: one table of commands that feeds
+// two vocabularies, mqadmin's camel-case names and a tree of nouns and verbs.
+//
+// A command line passes the front door (normalise.go), which understands every
+// way of writing a flag and leaves nothing to guess; then urfave/cli runs the
+// command's handler (app.go); the handler returns one result, and output.go
+// prints it in the format asked for. Exit codes are in exit.go.
+//
+// Goroutines: commands start none of their own, apart from the ones that start
+// a server (serve.go says which), and the client's (package admin).
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Run runs the command line args (args[0] is the program's name) and returns
+// the exit status. ctx ends when the user interrupts; its cause may be an
+// *Interrupted.
+func Run(ctx context.Context, args []string, io Stdio) (code int) {
+	if io.Env == nil {
+		io.Env = os.Getenv
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			code = reportBug(io, args, p, debug.Stack())
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"mqctl"}
+	}
+	if len(args) > 1 && args[1] == "__complete" {
+		return complete(ctx, args[2:], io)
+	}
+	l, err := commands().normalise(args[0], args[1:])
+	if err != nil {
+		return compat(io, printUsage(io, asMessage(err)))
+	}
+	l.mqadmin = l.mqadmin || hasWord(io.Env("MQCTL_COMPAT"), "mqadmin")
+	switch {
+	case l.version:
+		fmt.Fprintf(io.Out, "mqctl %s\n", versionOf().Version)
+		return ExitOK
+	case l.topic != nil:
+		return helpTopic(io, l.topic)
+	case l.cmd == nil:
+		return nounHelp(io, l)
+	case l.help:
+		fmt.Fprint(io.Out, commandHelp(l.cmd, l.old))
+		return ExitOK
+	}
+	return compat(io, runApp(ctx, l, io))
+}
+
+// hasWord looks for one word in a list with commas.
+func hasWord(list, word string) bool {
+	for _, w := range strings.Split(list, ",") {
+		if strings.TrimSpace(w) == word {
+			return true
+		}
+	}
+	return false
+}
+
+// compat is MQCTL_COMPAT=exit0: a site that depends on mqadmin's status.
+func compat(io Stdio, code int) int {
+	if code == ExitOK || !hasWord(io.Env("MQCTL_COMPAT"), "exit0") {
+		return code
+	}
+	fmt.Fprintf(io.Err, "warning MQCTL_COMPAT=exit0 hides exit status %d  [EXIT_HIDDEN]\n", code)
+	return ExitOK
+}
+
+// printUsage writes an error of the command line; nothing goes to stdout.
+func printUsage(io Stdio, m *Message) int {
+	p := printer{err: io.Err, errStyle: newStyle(io.Err, io.Env("MQCTL_COLOR"), io.Env)}
+	p.message(m, "error")
+	return m.ExitCode
+}
+
+// execute runs the handler of a command and prints its result.
+func execute(ctx context.Context, c *call) int {
+	if c.cmd.absent {
+		return printUsage(c.io, notBuilt(c.cmd, c.old))
+	}
+	if c.on("examples") {
+		for _, e := range c.cmd.examples {
+			fmt.Fprintln(c.io.Out, e)
+		}
+		return ExitOK
+	}
+	if c.given("schema") {
+		return printOwnSchema(c)
+	}
+	if err := c.checkEnvironment(); err != nil {
+		return printUsage(c.io, asMessage(err))
+	}
+	p, err := newPrinter(c)
+	if err != nil {
+		return printUsage(c.io, asMessage(err))
+	}
+	c.p = p
+	if d := c.duration("deadline"); d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	defer func() {
+		if c.client != nil {
+			c.client.Close()
+		}
+	}()
+	r, err := c.cmd.run(ctx, c)
+	return c.finish(ctx, r, err)
+}
+
+// finish prints what a handler returned and chooses the exit status.
+func (c *call) finish(ctx context.Context, r *result, err error) int {
+	code := ExitOK
+	if err != nil {
+		if status, ok := interruption(ctx); ok && r == nil {
+			fmt.Fprintln(c.io.Err, "error   interrupted  [INTERRUPTED]")
+			return status
+		}
+		m := asMessage(c.explain(err))
+		code = m.ExitCode
+		if r == nil {
+			r = &result{}
+		}
+		r.errors = append(r.errors, *m)
+		if m.ExitCode == ExitUsage && r.items == nil {
+			return printUsage(c.io, m)
+		}
+		if c.p.format != "json" {
+			c.p.messages(r)
+			return code
+		}
+	} else if len(r.errors) > 0 || r.exit != 0 {
+		code = r.code()
+	}
+	if !r.streamed {
+		if err := c.p.print(r); err != nil {
+			return printUsage(c.io, asMessage(err))
+		}
+	}
+	c.p.messages(r)
+	if c.p.broken != nil && !quiet(c.p.broken) {
+		fmt.Fprintf(c.io.Err, "error   cannot write the result: %v  [OUTPUT_FAILED]\n", c.p.broken)
+		return ExitFailed
+	}
+	if status, ok := interruption(ctx); ok && code != ExitOK && code != ExitPartial {
+		return status
+	}
+	return code
+}
+
+// newPrinter reads the flags about output.
+func newPrinter(c *call) (*printer, error) {
+	p := &printer{
+		out: c.io.Out, err: c.io.Err, view: c.cmd.view, schema: c.cmd.schema,
+		style: newStyle(c.io.Out, c.str("color"), c.io.Env), errStyle: newStyle(c.io.Err, c.str("color"), c.io.Env),
+		sort: c.str("sort"), limit: int(c.whole("limit")), headers: !c.on("no-headers"), now: c.begun,
+	}
+	p.style.units, p.style.time, p.style.now = c.str("units"), c.str("time"), c.begun
+	if err := p.chooseFormat(c); err != nil {
+		return nil, err
+	}
+	known := jsonNames(c.cmd.view.item)
+	if f := c.str("fields"); f != "" {
+		for _, name := range strings.Split(f, ",") {
+			name = strings.TrimSpace(name)
+			if err := knownField(name, known, "--fields"); err != nil {
+				return nil, err
+			}
+			p.fields = append(p.fields, name)
+		}
+	}
+	if p.sort != "" {
+		if err := knownField(p.sort, known, "--sort"); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func knownField(name string, known []string, flag string) error {
+	first, _, _ := strings.Cut(name, ".")
+	for _, k := range known {
+		if k == first {
+			return nil
+		}
+	}
+	m := usage("UNKNOWN_FIELD", "%s: there is no field %q", flag, name).because("there are: %s", strings.Join(known, ", "))
+	for _, n := range nearest(name, known) {
+		m.try(flag + " " + n)
+	}
+	return m
+}
+
+// chooseFormat applies --output, MQCTL_OUTPUT and the rule for camel-case
+// names: mqadmin's layout in a pipe or through a link called mqadmin.
+func (p *printer) chooseFormat(c *call) error {
+	text := c.str("output")
+	p.format = "table"
+	if text == "" {
+		if c.old && p.view.old != nil && (!p.style.terminal || c.mqadmin) {
+			p.format = "mqadmin"
+		}
+		return nil
+	}
+	if tmpl, ok := strings.CutPrefix(text, "template="); ok {
+		t, err := template.New("output").Parse(tmpl)
+		if err != nil {
+			return usage("BAD_TEMPLATE", "the template cannot be read: %v", err)
+		}
+		p.format, p.tmpl = "template", t
+		return nil
+	}
+	for _, f := range formats {
+		if f == text {
+			p.format = text
+		}
+	}
+	if text == "raw" && p.view.body != nil {
+		p.format = text
+	}
+	switch {
+	case p.format != text:
+		m := usage("BAD_VALUE", "there is no output format %q", text).because("one of %s", strings.Join(formats, ", "))
+		for _, n := range nearest(text, formats) {
+			m.try("--output " + n)
+		}
+		return m
+	case text == "mqadmin" && p.view.old == nil:
+		return usage("BAD_VALUE", "%s has no mqadmin layout", c.cmd.name(c.old)).try("--output table")
+	case text == "name" && p.view.name == nil:
+		return usage("BAD_VALUE", "%s prints nothing that has a name", c.cmd.name(c.old)).try("--output json")
+	}
+	return nil
+}
+
+// notBuilt answers for commands that are known and do not exist yet.
+func notBuilt(c *command, old bool) *Message {
+	m := usage("NOT_BUILT", "%s is not built yet; nothing was sent", c.name(old))
+	if old && c.twin != "" {
+		m.because("its place will be: mqctl %s", c.twin)
+	}
+	return m.try("mqctl help")
+}
+
+// reportBug keeps the stack of an internal error in a file.
+func reportBug(io Stdio, args []string, p any, stack []byte) int {
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("mqctl-bug-%d-%d.txt", os.Getpid(), time.Now().UnixNano()))
+	text := fmt.Sprintf("mqctl %s\ncommand: %q\n%v\n\n%s", versionOf().Version, args, p, stack)
+	where := name
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		where = "(not written: " + err.Error() + ")"
+	}
+	fmt.Fprintf(io.Err, "error   internal error: %v  [BUG]\nwhy     the report is in %s\n", p, where)
+	return ExitBug
+}
+
+// errStop ends the urfave application with a status that was chosen already.
+var errStop = errors.New("done")

@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"context"
+	"sort"
+	"strings"
+
+	"mqctl/broker"
+	"mqctl/cli/admin"
+)
+
+// configItem is one setting of one broker.
+type configItem struct {
+	Broker   string  `json:"broker"`
+	BrokerID int64   `json:"brokerId"` // -1 when only the address is known
+	Key      string  `json:"key"`
+	Value    string  `json:"value"`
+	Default  *string `json:"default"` // null for keys that mqctl does not know
+	Applies  *string `json:"applies" enum:"LIVE|RECONNECT|RESTART"`
+
+	target admin.Target
+}
+
+// configSetItem is what became of one setting at one broker.
+type configSetItem struct {
+	Broker    string  `json:"broker"`
+	BrokerID  int64   `json:"brokerId"`
+	Key       string  `json:"key"`
+	Before    *string `json:"before"`
+	After     string  `json:"after"`
+	Applies   *string `json:"applies" enum:"LIVE|RECONNECT|RESTART"`
+	Changed   bool    `json:"changed"`
+	Verified  bool    `json:"verified"`
+	Persisted *bool   `json:"persisted"`
+
+	target admin.Target
+}
+
+func brokerConfigCommands() []*command {
+	target := func(name string) []column {
+		return []column{{head: "BROKER", field: "broker"}, {head: name, field: "key"}}
+	}
+	return []*command{
+		{
+			path: "broker config get", old: "getBrokerConfig", summary: "settings of brokers", args: "[KEY...]", max: -1, argFrom: "key",
+			run: runConfigGet, schema: "mqctl.broker.config.get/v1", exits: []int{ExitNotFound, ExitPartial},
+			examples: []string{
+				"mqctl broker config get slaveReadEnable --all", "mqctl broker config get --changed --broker broker-a",
+				"mqctl getBrokerConfig -n 127.0.0.1:9876 -b 127.0.0.1:10911",
+			},
+			flags: append(oldTarget(),
+				flagSpec{key: "all", kind: kindBool, newOnly: true, help: "slaves too"},
+				flagSpec{key: "changed", kind: kindBool, newOnly: true, help: "only what differs from the default"}),
+			view: view{
+				item: configItem{}, name: func(item any) string { return item.(configItem).Key }, old: oldConfigGet,
+				columns: append(target("KEY"), column{head: "VALUE", field: "value"}, column{head: "DEFAULT", field: "default", wide: true},
+					column{head: "APPLIES", field: "applies", wide: true}),
+			},
+		},
+		{
+			path: "broker config set", old: "updateBrokerConfig", summary: "change settings of running brokers", args: "KEY=VALUE...", min: 1, max: -1, argFrom: "key",
+			run: runConfigSet, schema: "mqctl.broker.config.set/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial},
+			examples: []string{
+				"mqctl broker config set slaveReadEnable=true --cluster DefaultCluster --all", "mqctl broker config set brokerPermission=4 --broker broker-a --dry-run",
+				"mqctl updateBrokerConfig -n 127.0.0.1:9876 -c DefaultCluster -k slaveReadEnable -v true",
+			},
+			flags: append(oldTarget(),
+				flagSpec{key: "all", long: "updateAllBroker", short: "a", kind: kindBool, help: "slaves too"},
+				flagSpec{key: "key", long: "key", short: "k", oldOnly: true, required: true, meta: "KEY", complete: "key", help: "the setting"},
+				flagSpec{key: "value", long: "value", short: "v", oldOnly: true, required: true, meta: "VALUE", help: "its new value"},
+				flagSpec{key: "force-unknown", kind: kindBool, newOnly: true, help: "send keys that mqctl does not know"}),
+			view: view{
+				item: configSetItem{}, name: func(item any) string { return item.(*configSetItem).Key }, old: oldConfigSet, people: printConfigSet,
+				columns: append(target("KEY"), column{head: "BEFORE", field: "before"}, column{head: "AFTER", field: "after"},
+					column{head: "APPLIES", field: "applies"}, column{head: "CHANGED", field: "changed"}, column{head: "VERIFIED", field: "verified"}),
+			},
+		},
+	}
+}
+
+// appliesOf is when a change of a key acts; nil for unknown keys.
+func appliesOf(key string) *string {
+	k := broker.LookupKey(key)
+	if k == nil {
+		return nil
+	}
+	return ptr(string(k.Applies))
+}
+
+func configTargets(ctx context.Context, c *call, all bool) ([]admin.Target, error) {
+	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
+		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+	}
+	targets, err := c.targets(ctx, !all)
+	if err != nil {
+		return nil, err
+	}
+	return targets, nil
+}
+
+func runConfigGet(ctx context.Context, c *call) (*result, error) {
+	targets, err := configTargets(ctx, c, c.on("all") || c.old)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{cluster: clusterOf(targets)}
+	missing := map[string]bool{}
+	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.BrokerConfig, error) {
+		return c.client.BrokerConfig(ctx, t.Addr)
+	}) {
+		if res.Err != nil {
+			r.failed(c.at(res.Err, res.Target))
+			continue
+		}
+		r.done++
+		keys := append([]string(nil), res.Value.Keys...)
+		sort.Strings(keys)
+		if len(c.args) > 0 {
+			keys = c.args
+		}
+		for _, k := range keys {
+			v, ok := res.Value.Values[k]
+			if !ok {
+				missing[k] = true
+				continue
+			}
+			it := configItem{Broker: res.Target.String(), BrokerID: res.Target.ID, Key: k, Value: v, Applies: appliesOf(k), target: res.Target}
+			if known := broker.LookupKey(k); known != nil {
+				it.Default = ptr(known.Default)
+			}
+			if c.on("changed") && (it.Default == nil || *it.Default == v) {
+				continue
+			}
+			r.add(it)
+		}
+	}
+	for k := range missing {
+		m := fail(ExitNotFound, "UNKNOWN_KEY", "no broker asked has a key %q", k)
+		if near := broker.NearestKey(k); near != "" {
+			m.try(near)
+		}
+		if len(r.items) == 0 {
+			return nil, m
+		}
+		r.failed(m)
+	}
+	r.extra = targets
+	return r, nil
+}
+
+// oldConfigGet is mqadmin's layout of getBrokerConfig.
+func oldConfigGet(p *printer, r *result) {
+	masters := map[string]string{}
+	targets, _ := r.extra.([]admin.Target)
+	for _, t := range targets {
+		if t.ID == 0 {
+			masters[t.Broker] = t.Addr
+		}
+	}
+	last := ""
+	for _, item := range r.items {
+		it := item.(configItem)
+		if it.target.Addr != last {
+			if last != "" {
+				p.printf("\n")
+			}
+			last = it.target.Addr
+			switch master := masters[it.target.Broker]; {
+			case it.target.ID < 0:
+				p.printf("============%s============\n", last)
+			case it.target.ID == 0:
+				p.printf("============Master: %s============\n", last)
+			case master == "":
+				p.printf("============My Master: NO_MASTER=====Slave: %s============\n", last)
+			default:
+				p.printf("============My Master: %s=====Slave: %s============\n", master, last)
+			}
+		}
+		p.printf("%-50s=  %s\n", it.Key, it.Value)
+	}
+	if last != "" {
+		p.printf("\n")
+	}
+}
+
+// wantedSettings reads KEY=VALUE arguments, or mqadmin's -k and -v, and checks
+// them before anything is sent.
+func wantedSettings(c *call) (map[string]string, []string, error) {
+	want := map[string]string{}
+	var keys []string
+	words := c.args
+	if c.old {
+		words = []string{c.str("key") + "=" + c.str("value")}
+	}
+	for _, w := range words {
+		key, value, ok := strings.Cut(w, "=")
+		if !ok || key == "" {
+			return nil, nil, usage("BAD_VALUE", "%q is not KEY=VALUE", w).try(c.cmd.name(c.old) + " " + w + "=VALUE")
+		}
+		if _, twice := want[key]; twice {
+			return nil, nil, usage("FLAG_TWICE", "%q is set twice", key)
+		}
+		if broker.LookupKey(key) == nil && !c.on("force-unknown") {
+			m := usage("UNKNOWN_KEY", "unknown key %q; nothing was sent", key)
+			if near := broker.NearestKey(key); near != "" {
+				m.try(near)
+			}
+			if !c.old {
+				m.try("--force-unknown sends it all the same")
+			}
+			return nil, nil, m
+		}
+		want[key] = value
+		keys = append(keys, key)
+	}
+	return want, keys, nil
+}
+
+func runConfigSet(ctx context.Context, c *call) (*result, error) {
+	want, keys, err := wantedSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := configTargets(ctx, c, c.on("all"))
+	if err != nil {
+		return nil, err
+	}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}}
+	now := admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.BrokerConfig, error) {
+		return c.client.BrokerConfig(ctx, t.Addr)
+	})
+	stopped := false
+	for _, res := range now {
+		if res.Err != nil {
+			r.failed(c.at(res.Err, res.Target))
+			continue
+		}
+		if stopped {
+			m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", res.Target)
+			m.Target = res.Target.String()
+			r.failed(m)
+			continue
+		}
+		if err := c.setConfig(ctx, r, res.Target, res.Value, want, keys); err != nil {
+			r.failed(c.at(err, res.Target))
+			stopped = true
+			continue
+		}
+		r.done++
+	}
+	return r, nil
+}
+
+// setConfig changes one broker and reads it back.
+func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *admin.BrokerConfig, want map[string]string, keys []string) error {
+	var items []*configSetItem
+	send := map[string]string{}
+	for _, k := range keys {
+		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, After: want[k], Applies: appliesOf(k), target: t}
+		if v, ok := now.Values[k]; ok {
+			it.Before = &v
+		}
+		if it.Before == nil || *it.Before != want[k] {
+			send[k] = want[k]
+			it.Changed = true
+		}
+		items = append(items, it)
+		r.add(it)
+	}
+	if c.dryRun() {
+		return nil
+	}
+	if len(send) == 0 {
+		for _, it := range items {
+			it.Verified = true
+		}
+		return nil
+	}
+	remark, err := c.client.UpdateBrokerConfig(ctx, t.Addr, send)
+	if err != nil {
+		return err
+	}
+	r.change.Applied = true
+	if remark = strings.TrimSpace(remark); remark != "" && !strings.Contains(remark, "not set any response code") {
+		r.warn(warning("BROKER_REMARK", t.String(), "%s: %s", t, oneLine(remark)))
+	}
+	return c.verifyConfig(ctx, t, items)
+}
+
+func (c *call) verifyConfig(ctx context.Context, t admin.Target, items []*configSetItem) error {
+	got, err := c.client.BrokerConfig(ctx, t.Addr)
+	if err != nil {
+		return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", t, err)
+	}
+	for _, it := range items {
+		v := got.Values[it.Key]
+		it.Verified = v == it.After || sameSetting(it.Key, v, it.After)
+		if !it.Verified {
+			return fail(ExitFailed, "NOT_VERIFIED", "%s: %s is %q after the change, %q was wanted", t, it.Key, v, it.After).
+				because("the broker ignored the value")
+		}
+		it.After = v
+	}
+	return nil
+}
+
+// sameSetting compares values that may be written in several ways (4MiB, 4194304).
+func sameSetting(key, a, b string) bool {
+	x, ok1 := keptForm(key, a)
+	y, ok2 := keptForm(key, b)
+	return ok1 && ok2 && x == y
+}
+
+// keptForm is a value as a broker keeps it, without units.
+func keptForm(key, value string) (string, bool) {
+	k := broker.LookupKey(key)
+	if k == nil {
+		return "", false
+	}
+	cfg, err := broker.LoadConfig(broker.ConfigInput{Set: []string{k.Name + "=" + value}, HostName: "localhost", HomeDir: "/", LocalIP: "127.0.0.1", CPUs: 1})
+	if err != nil {
+		return "", false
+	}
+	return cfg.Value(k.Name), true
+}
+
+// printConfigSet is the form for people.
+func printConfigSet(p *printer, r *result) {
+	var rows [][]string
+	written := 0
+	for _, item := range r.items {
+		it := item.(*configSetItem)
+		before, note := "-", "same"
+		if it.Before != nil {
+			before = *it.Before
+		}
+		if it.Changed {
+			note = p.style.green("changed")
+			if r.change.DryRun {
+				note = "would change"
+			} else {
+				written++
+			}
+		}
+		applies := "unknown"
+		if it.Applies != nil {
+			applies = "applies " + strings.ToLower(*it.Applies)
+		}
+		rows = append(rows, []string{it.Broker, it.Key, before, it.After, note, applies})
+	}
+	if len(rows) > 0 {
+		p.write(grid([]string{"BROKER", "KEY", "BEFORE", "AFTER", "", ""}, rows, nil, p.style.bold))
+	}
+	switch {
+	case r.change.DryRun:
+		p.printf("\ndry run: nothing was written\n")
+	case written > 0:
+		p.printf("\nwritten and read back: %s\n", count(written, "value"))
+	default:
+		p.printf("\nnothing to change\n")
+	}
+}
+
+// oldConfigSet is mqadmin's sentence of updateBrokerConfig.
+func oldConfigSet(p *printer, r *result) {
+	for _, item := range r.items {
+		if it := item.(*configSetItem); it.Verified && !r.change.DryRun {
+			p.printf("update broker config success, %s\n", it.target.Addr)
+		}
+	}
+}

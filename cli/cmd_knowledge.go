@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// schemaItem is one schema of the binary.
+type schemaItem struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+func knowledgeCommands() []*command {
+	return []*command{
+		{
+			path: "version", summary: "version of this program", attrs: local, schema: "mqctl.version/v1", run: runVersion,
+			examples: []string{"mqctl version", "mqctl version -o json"},
+			view: view{item: versionItem{}, name: func(item any) string { return item.(versionItem).Version }, columns: []column{
+				{head: "VERSION", field: "version"}, {head: "COMMIT", field: "commit"}, {head: "GO", field: "go"}, {head: "OS", field: "os"}, {head: "ARCH", field: "arch"},
+			}},
+		},
+		{
+			path: "completion", summary: "completion script of a shell", args: "bash|zsh|fish", min: 1, max: 1, argFrom: "shell", attrs: local, run: runCompletion,
+			examples: []string{"source <(mqctl completion bash)", "mqctl completion zsh > \"${fpath[1]}/_mqctl\"", "mqctl completion fish > ~/.config/fish/completions/mqctl.fish"},
+		},
+		{
+			path: "schema list", summary: "names of the JSON schemas", attrs: local, schema: "mqctl.schema.list/v1", run: runSchemaList,
+			examples: []string{"mqctl schema list", "mqctl schema list -o name"},
+			view: view{item: schemaItem{}, name: func(item any) string { return item.(schemaItem).Name }, columns: []column{
+				{head: "NAME", field: "name"}, {head: "VERSION", field: "version"},
+			}},
+		},
+		{
+			path: "schema show", summary: "one JSON schema", args: "NAME", min: 1, max: 1, argFrom: "schema", attrs: local, exits: []int{ExitNotFound}, run: runSchemaShow,
+			examples: []string{"mqctl schema show mqctl.stats.offsets/v1"},
+		},
+	}
+}
+
+func runVersion(_ context.Context, c *call) (*result, error) {
+	v := versionOf()
+	r := &result{items: []any{v}}
+	if c.p.format == "table" && len(c.p.fields) == 0 {
+		r.text = []string{"mqctl " + v.Version}
+	}
+	return r, nil
+}
+
+func runSchemaList(_ context.Context, _ *call) (*result, error) {
+	r := &result{}
+	for _, n := range schemaNames() {
+		_, v, _ := strings.Cut(n, "/")
+		r.add(schemaItem{Name: n, Version: v})
+	}
+	return r, nil
+}
+
+func runSchemaShow(_ context.Context, c *call) (*result, error) {
+	b := schemaOf(c.arg(0))
+	if b == nil {
+		return nil, fail(ExitNotFound, "SCHEMA_NOT_FOUND", "there is no schema %q", c.arg(0)).try(nearest(c.arg(0), schemaNames())...)
+	}
+	return &result{raw: b}, nil
+}
+
+func runCompletion(_ context.Context, c *call) (*result, error) {
+	script, ok := completionScripts[c.arg(0)]
+	if !ok {
+		return nil, usage("BAD_VALUE", "there is no completion for the shell %q", c.arg(0)).because("bash, zsh and fish have one")
+	}
+	return &result{raw: []byte(script)}, nil
+}
+
+// completionScripts hand the words to "mqctl __complete", which answers one
+// candidate a line: the word, a tab, its description.
+var completionScripts = map[string]string{
+	"bash": `# bash completion of mqctl
+_mqctl() {
+    local IFS=$'\n' line cur
+    local words=("${COMP_WORDS[@]:1:COMP_CWORD}")
+    cur="${COMP_WORDS[COMP_CWORD]}"
+    COMPREPLY=()
+    while read -r line; do
+        line="${line%%$'\t'*}"
+        # bash splits words at ':' and '=': offer only what follows the last one
+        if [[ "$cur" != "$line"* && "$COMP_LINE" == *":"* ]]; then line="${line##*:}"; fi
+        [[ -n "$line" ]] && COMPREPLY+=("$(printf '%q' "$line")")
+    done < <("${COMP_WORDS[0]}" __complete -- "${words[@]}" 2>/dev/null)
+    if [[ ${#COMPREPLY[@]} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+}
+complete -F _mqctl mqctl mqadmin
+`,
+	"zsh": `#compdef mqctl mqadmin
+_mqctl() {
+    local -a candidates
+    local line
+    while IFS= read -r line; do
+        candidates+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    done < <("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( ${#candidates} )); then
+        _describe -V 'mqctl' candidates
+    else
+        _files
+    fi
+}
+compdef _mqctl mqctl mqadmin
+`,
+	"fish": `# fish completion of mqctl
+function __mqctl_complete
+    set -l tokens (commandline -opc) (commandline -ct)
+    $tokens[1] __complete -- $tokens[2..-1] 2>/dev/null
+end
+complete -c mqctl -f -a '(__mqctl_complete)'
+complete -c mqadmin -f -a '(__mqctl_complete)'
+`,
+}
+
+// describe is one candidate line.
+func describe(word, text string) string { return fmt.Sprintf("%s\t%s\n", word, text) }

@@ -1,0 +1,534 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"mqctl/cli/admin"
+)
+
+// topicItem is one topic of topic list.
+type topicItem struct {
+	Topic        string   `json:"topic"`
+	Clusters     []string `json:"clusters"`
+	Brokers      int      `json:"brokers" min:"0"`
+	Queues       int      `json:"queues" min:"0"` // to write to, over all brokers
+	Perm         int      `json:"perm" min:"0"`
+	PutPerSecond *float64 `json:"putPerSecond"`
+	Groups       []string `json:"groups"`
+}
+
+// topicGetItem is a topic at one broker.
+type topicGetItem struct {
+	Broker string      `json:"broker"`
+	Config topicConfig `json:"config"`
+	Drift  []string    `json:"drift"`
+}
+
+// routeItem is what one broker name holds of a topic.
+type routeItem struct {
+	Broker         string            `json:"broker"`
+	Cluster        string            `json:"cluster"`
+	BrokerAddrs    map[string]string `json:"brokerAddrs"`
+	ReadQueueNums  int32             `json:"readQueueNums" min:"0"`
+	WriteQueueNums int32             `json:"writeQueueNums" min:"0"`
+	Perm           int               `json:"perm" min:"0"`
+	TopicSysFlag   int32             `json:"topicSysFlag"`
+}
+
+// topicStatusItem is one queue of a topic.
+type topicStatusItem struct {
+	Broker        string  `json:"broker"`
+	QueueID       int32   `json:"queueId" min:"0"`
+	MinOffset     int64   `json:"minOffset"`
+	MaxOffset     int64   `json:"maxOffset"`
+	Messages      int64   `json:"messages"`
+	LastUpdatedAt *string `json:"lastUpdatedAt"`
+
+	lastMillis int64
+}
+
+// topicStatusTotals sums a topic up.
+type topicStatusTotals struct {
+	Messages     int64   `json:"messages"`
+	PutPerSecond float64 `json:"putPerSecond"`
+}
+
+func topicCommands() []*command {
+	set := view{
+		item: topicSetItem{}, name: func(item any) string { return item.(*topicSetItem).After.TopicName }, old: oldTopicSet, people: printTopicSet,
+		columns: []column{
+			{head: "BROKER", field: "broker"}, {head: "ADDR", field: "addr"}, {head: "CREATED", field: "created"}, {head: "CHANGED", field: "changed"},
+			{head: "APPLIED", field: "applied"}, {head: "VERIFIED", field: "verified"}, {head: "READ QUEUES", field: "after.readQueueNums", as: asNumber},
+			{head: "WRITE QUEUES", field: "after.writeQueueNums", as: asNumber}, {head: "PERM", field: "after.perm", as: asPerm},
+		},
+	}
+	perm := set
+	perm.old = oldTopicPerm
+	return []*command{
+		topicListCommand(), topicGetCommand(),
+		{
+			path: "topic set", old: "updateTopic", summary: "change settings of a topic; only what is given changes", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
+			run: runTopicSet, schema: "mqctl.topic.set/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial, ExitAborted}, view: set,
+			examples: []string{"mqctl topic set orders --write-queues 16 --read-queues 16", "mqctl topic set orders --perm r --dry-run", "mqctl updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t orders -r 16 -w 16"},
+			flags: append(topicSetFlags(), flagSpec{key: "create-only", kind: kindBool, help: "fail when the topic exists"},
+				flagSpec{key: "must-exist", kind: kindBool, help: "fail when the topic does not exist"}),
+		},
+		{
+			path: "topic create", summary: "create a topic", args: "TOPIC", min: 1, max: 1, run: runTopicSet,
+			schema: "mqctl.topic.create/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: set,
+			examples: []string{"mqctl topic create orders", "mqctl topic create orders --write-queues 4 --read-queues 4 --wait"},
+			flags:    topicSetFlags(),
+		},
+		{
+			old: "updateTopicPerm", summary: "change the permission of a topic", run: runTopicSet, schema: "mqctl.topic.set/v1",
+			attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: perm, twin: "topic set NAME --perm rw",
+			examples: []string{"mqctl updateTopicPerm -n 127.0.0.1:9876 -c DefaultCluster -t orders -p 4"},
+			flags: append(oldTarget(),
+				flagSpec{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
+				flagSpec{key: "perm", long: "perm", short: "p", required: true, meta: "2|4|6", help: "2 write, 4 read, 6 both"}),
+		},
+		topicDeleteCommand(), topicRouteCommand(), topicStatusCommand(),
+	}
+}
+
+func topicListCommand() *command {
+	return &command{
+		path: "topic list", old: "topicList", summary: "all topics", run: runTopicList, schema: "mqctl.topic.list/v1", exits: []int{ExitNotFound, ExitPartial},
+		examples: []string{"mqctl topic list", "mqctl topic list --unused -o name", "mqctl topicList -n 127.0.0.1:9876 -c"},
+		flags: []flagSpec{
+			{key: "join", long: "clusterModel", short: "c", kind: kindBool, bareOld: true, oldOnly: true, help: "with cluster and consumer groups"},
+			{key: "system", kind: kindBool, newOnly: true, help: "system, retry and dead-letter topics too"},
+			{key: "unused", kind: kindBool, newOnly: true, help: "only topics that no group reads"},
+		},
+		view: view{
+			item: topicItem{}, name: func(item any) string { return item.(*topicItem).Topic }, old: oldTopicList,
+			columns: []column{
+				{head: "TOPIC", field: "topic"}, {head: "CLUSTERS", field: "clusters", as: asList, fold: 3}, {head: "BROKERS", field: "brokers", as: asNumber, fold: 2},
+				{head: "QUEUES", field: "queues", as: asNumber}, {head: "PERM", field: "perm", as: asPerm}, {head: "IN/s", field: "putPerSecond", as: asRate},
+				{head: "GROUPS", field: "groups", as: asList},
+			},
+		},
+	}
+}
+
+// hiddenTopic reports whether a topic is not one that users made.
+func hiddenTopic(name string, system map[string]bool) bool {
+	return system[name] || strings.HasPrefix(name, "%RETRY%") || strings.HasPrefix(name, "%DLQ%") || strings.HasPrefix(name, "rmq_sys_") ||
+		slices.Contains([]string{"TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+			"RMQ_SYS_TRACE_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "CHECKPOINT_TOPIC"}, name) ||
+		strings.HasSuffix(name, "_REPLY_TOPIC")
+}
+
+func runTopicList(ctx context.Context, c *call) (*result, error) {
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if cl := c.str("cluster"); cl != "" {
+		names, err = a.TopicsOfCluster(ctx, cl)
+		if err == nil && len(names) == 0 {
+			view, verr := a.Cluster(ctx)
+			if _, ok := view.Clusters[cl]; verr == nil && !ok {
+				err = &admin.NotFound{Kind: "cluster", Name: cl, Where: view.Nameserver, Known: view.Names()}
+			}
+		}
+	} else {
+		names, err = a.Topics(ctx)
+	}
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	r := &result{cluster: c.str("cluster"), extra: c.on("join")}
+	if c.p.format == "mqadmin" && !c.on("join") {
+		for _, n := range names {
+			r.add(&topicItem{Topic: n})
+		}
+		return r, nil
+	}
+	if !c.old && !c.on("system") {
+		names = c.visible(ctx, names)
+	}
+	asks := make([]admin.Target, len(names))
+	for i, n := range names {
+		asks[i] = admin.Target{Broker: n}
+	}
+	for _, res := range admin.Each(ctx, a, 0, asks, func(ctx context.Context, t admin.Target) (*topicItem, error) { return c.topicLine(ctx, t.Broker) }) {
+		switch {
+		case res.Err != nil:
+			m := *asMessage(c.explain(res.Err))
+			m.Target = res.Target.Broker
+			r.failed(&m)
+			continue
+		case res.Value == nil, c.on("unused") && len(res.Value.Groups) > 0:
+			continue
+		}
+		r.done++
+		r.add(res.Value)
+	}
+	return r, nil
+}
+
+// visible drops system topics and the names that nameservers reserve.
+func (c *call) visible(ctx context.Context, names []string) []string {
+	system := map[string]bool{}
+	if reserved, err := c.client.SystemNames(ctx); err == nil {
+		for _, n := range reserved {
+			system[n] = true
+		}
+	}
+	var out []string
+	for _, n := range names {
+		if !hiddenTopic(n, system) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// topicLine asks for the route of one topic and its readers; nil without a route.
+func (c *call) topicLine(ctx context.Context, name string) (*topicItem, error) {
+	route, err := c.client.Route(ctx, name)
+	var missing *admin.NotFound
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	it := &topicItem{Topic: name, Brokers: len(route.Queues), Clusters: []string{}, Groups: []string{}}
+	for _, q := range route.Queues {
+		it.Queues += int(q.WriteQueues)
+		it.Perm |= q.Perm
+	}
+	for _, b := range route.Brokers {
+		if !slices.Contains(it.Clusters, b.Cluster) {
+			it.Clusters = append(it.Clusters, b.Cluster)
+		}
+	}
+	sort.Strings(it.Clusters)
+	groups := map[string]bool{}
+	for _, t := range route.Targets(true) {
+		if t.Addr == "" {
+			continue
+		}
+		names, err := c.client.TopicConsumers(ctx, t.Addr, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range names {
+			groups[g] = true
+		}
+		if it.PutPerSecond == nil {
+			it.PutPerSecond = ptr(0.0)
+		}
+		if err := c.putStats(ctx, t.Addr, name, it.PutPerSecond, new(int64)); err != nil {
+			return nil, err
+		}
+	}
+	it.Groups = sortedKeys(groups)
+	return it, nil
+}
+
+// oldTopicList is mqadmin's layout of topicList.
+func oldTopicList(p *printer, r *result) {
+	join, _ := r.extra.(bool)
+	if !join {
+		for _, item := range r.items {
+			p.printf("%s\n", item.(*topicItem).Topic)
+		}
+		return
+	}
+	p.printf("%-20s  %-48s  %-48s\n", "#Cluster Name", "#Topic", "#Consumer Group")
+	for _, item := range r.items {
+		it := item.(*topicItem)
+		if strings.HasPrefix(it.Topic, "%RETRY%") || strings.HasPrefix(it.Topic, "%DLQ%") {
+			continue
+		}
+		cluster := ""
+		if len(it.Clusters) > 0 {
+			cluster = it.Clusters[0]
+		}
+		groups := it.Groups
+		if len(groups) == 0 {
+			groups = []string{""}
+		}
+		for _, g := range groups {
+			p.printf("%-20s  %-64s  %-64s\n", cluster, it.Topic, g)
+		}
+	}
+}
+
+func topicGetCommand() *command {
+	return &command{
+		path: "topic get", summary: "settings of a topic, compared over the brokers", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
+		run: runTopicGet, schema: "mqctl.topic.get/v1", exits: []int{ExitNotFound, ExitPartial},
+		examples: []string{"mqctl topic get orders", "mqctl topic get orders -o json"},
+		view: view{
+			item: topicGetItem{}, name: func(item any) string { return item.(*topicGetItem).Config.TopicName },
+			columns: []column{
+				{head: "BROKER", field: "broker"}, {head: "READ QUEUES", field: "config.readQueueNums", as: asNumber},
+				{head: "WRITE QUEUES", field: "config.writeQueueNums", as: asNumber}, {head: "PERM", field: "config.perm", as: asPerm},
+				{head: "ORDER", field: "config.order"}, {head: "FILTER", field: "config.topicFilterType", wide: true},
+				{head: "SYS FLAG", field: "config.topicSysFlag", wide: true}, {head: "DRIFT", field: "drift", as: asList},
+			},
+		},
+	}
+}
+
+func runTopicGet(ctx context.Context, c *call) (*result, error) {
+	name := c.arg(0)
+	if err := checkTopic(name); err != nil {
+		return nil, err
+	}
+	targets, err := c.targets(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{cluster: clusterOf(targets)}
+	for _, now := range c.topicsNow(ctx, targets, name) {
+		switch {
+		case now.Err != nil:
+			r.failed(c.at(now.Err, now.Target))
+			continue
+		case now.Value != nil:
+			r.add(&topicGetItem{Broker: now.Target.String(), Config: viewOfTopic(*now.Value), Drift: []string{}})
+		}
+		r.done++
+	}
+	if len(r.items) == 0 {
+		if len(r.errors) > 0 {
+			return r, nil
+		}
+		return nil, c.topicMissing(ctx, name)
+	}
+	first := r.items[0].(*topicGetItem)
+	differ := map[string]bool{}
+	for _, item := range r.items[1:] {
+		for _, ch := range changesOf(&first.Config, item.(*topicGetItem).Config) {
+			differ[ch.Key] = true
+		}
+	}
+	for _, item := range r.items {
+		item.(*topicGetItem).Drift = sortedKeys(differ)
+	}
+	return r, nil
+}
+
+func topicRouteCommand() *command {
+	return &command{
+		path: "topic route", old: "topicRoute", summary: "where a topic lives", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
+		run: runTopicRoute, schema: "mqctl.topic.route/v1", exits: []int{ExitNotFound},
+		examples: []string{"mqctl topic route orders", "mqctl topicRoute -n 127.0.0.1:9876 -t orders"},
+		flags: []flagSpec{
+			{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
+			{key: "list", long: "list", short: "l", kind: kindBool, bareOld: true, oldOnly: true, help: "a table instead of JSON"},
+		},
+		view: view{
+			item: routeItem{}, name: func(item any) string { return item.(*routeItem).Broker }, old: oldTopicRoute,
+			columns: []column{
+				{head: "BROKER", field: "broker"}, {head: "CLUSTER", field: "cluster"}, {head: "ADDRS", field: "brokerAddrs"},
+				{head: "READ QUEUES", field: "readQueueNums", as: asNumber}, {head: "WRITE QUEUES", field: "writeQueueNums", as: asNumber},
+				{head: "PERM", field: "perm", as: asPerm},
+			},
+		},
+	}
+}
+
+// routeExtra is what mqadmin's two forms of topicRoute need.
+type routeExtra struct {
+	body []byte
+	list bool
+}
+
+func runTopicRoute(ctx context.Context, c *call) (*result, error) {
+	name := c.arg(0)
+	if err := checkTopic(name); err != nil {
+		return nil, err
+	}
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	route, err := a.Route(ctx, name)
+	var missing *admin.NotFound
+	if errors.As(err, &missing) {
+		return nil, c.topicMissing(ctx, name)
+	}
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	r := &result{extra: routeExtra{route.Body, c.on("list")}}
+	clusters := map[string]bool{}
+	for _, q := range route.Queues {
+		it := &routeItem{Broker: q.Broker, BrokerAddrs: map[string]string{}, ReadQueueNums: q.ReadQueues, WriteQueueNums: q.WriteQueues, Perm: q.Perm, TopicSysFlag: q.TopicSysFlag}
+		for _, b := range route.Brokers {
+			if b.Name != q.Broker {
+				continue
+			}
+			it.Cluster = b.Cluster
+			clusters[b.Cluster] = true
+			for id, addr := range b.Addrs {
+				it.BrokerAddrs[strconv.FormatInt(id, 10)] = addr
+			}
+		}
+		r.add(it)
+	}
+	sort.Slice(r.items, func(i, j int) bool { return r.items[i].(*routeItem).Broker < r.items[j].(*routeItem).Broker })
+	if len(clusters) == 1 {
+		r.cluster = sortedKeys(clusters)[0]
+	}
+	return r, nil
+}
+
+// oldTopicRoute is mqadmin's layout: JSON, or a table with -l.
+func oldTopicRoute(p *printer, r *result) {
+	x, _ := r.extra.(routeExtra)
+	if !x.list {
+		var b bytes.Buffer
+		if json.Indent(&b, x.body, "", "\t") != nil {
+			b.Reset()
+			b.Write(x.body)
+		}
+		p.printf("%s\n", b.Bytes())
+		return
+	}
+	p.printf("%-45s %-32s %-50s %-10s %-11s %-5s\n", "#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
+	read, write := int32(0), int32(0)
+	for _, item := range r.items {
+		it := item.(*routeItem)
+		read, write = read+it.ReadQueueNums, write+it.WriteQueueNums
+		p.printf("%-45s %-32s %-50s %-10d %-11d %-5d\n", it.Cluster, it.Broker, "{"+strings.Join(pairs(it.BrokerAddrs), ", ")+"}", it.ReadQueueNums, it.WriteQueueNums, it.Perm)
+	}
+	p.printf("%s\n", strings.Repeat("-", 158))
+	p.printf("%-45s %-32s %-50s %-10d %-11d %-5s\n", "Total:", strconv.Itoa(len(r.items)), "", read, write, "")
+}
+
+func topicStatusCommand() *command {
+	return &command{
+		path: "topic status", old: "topicStatus", summary: "first and next offset of every queue", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
+		run: runTopicStatus, schema: "mqctl.topic.status/v1", exits: []int{ExitNotFound, ExitPartial},
+		examples: []string{"mqctl topic status orders", "mqctl topicStatus -n 127.0.0.1:9876 -t orders"},
+		flags: []flagSpec{
+			{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
+			{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "brokers of this cluster only"},
+		},
+		view: view{
+			item: topicStatusItem{}, old: oldTopicStatus, name: func(item any) string {
+				it := item.(*topicStatusItem)
+				return it.Broker + ":" + strconv.Itoa(int(it.QueueID))
+			},
+			columns: []column{
+				{head: "BROKER", field: "broker"}, {head: "Q", field: "queueId", as: asNumber}, {head: "MIN", field: "minOffset", as: asNumber},
+				{head: "MAX", field: "maxOffset", as: asNumber}, {head: "MESSAGES", field: "messages", as: asNumber}, {head: "LAST UPDATED", field: "lastUpdatedAt", as: asTime},
+			},
+			foot: func(p *printer, r *result) {
+				if t, ok := r.totals.(topicStatusTotals); ok {
+					p.printf("\n%s messages, %s/s\n", p.style.cell(t.Messages, asNumber), p.style.cell(t.PutPerSecond, asRate))
+				}
+			},
+		},
+	}
+}
+
+func runTopicStatus(ctx context.Context, c *call) (*result, error) {
+	name := c.arg(0)
+	if err := checkTopic(name); err != nil {
+		return nil, err
+	}
+	targets, err := c.routeTargets(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{cluster: clusterOf(targets)}
+	t := topicStatusTotals{}
+	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
+		return c.client.TopicStats(ctx, t.Addr, name)
+	}) {
+		if res.Err != nil {
+			r.failed(c.at(res.Err, res.Target))
+			continue
+		}
+		r.done++
+		t.PutPerSecond += res.Value.PutTPS
+		for q, v := range res.Value.Queues {
+			r.add(&topicStatusItem{Broker: q.Broker, QueueID: q.ID, MinOffset: v.Min, MaxOffset: v.Max, Messages: v.Max - v.Min, LastUpdatedAt: stampMillis(v.LastUpdateMillis), lastMillis: v.LastUpdateMillis})
+			t.Messages += v.Max - v.Min
+		}
+	}
+	sort.Slice(r.items, func(i, j int) bool {
+		a, b := r.items[i].(*topicStatusItem), r.items[j].(*topicStatusItem)
+		if a.Broker != b.Broker {
+			return a.Broker < b.Broker
+		}
+		return a.QueueID < b.QueueID
+	})
+	r.totals = t
+	return r, nil
+}
+
+// routeTargets are the masters that hold a topic.
+func (c *call) routeTargets(ctx context.Context, name string) ([]admin.Target, error) {
+	if admin.IsAddress(c.str("broker")) {
+		return c.targets(ctx, true)
+	}
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	route, err := a.Route(ctx, name)
+	var missing *admin.NotFound
+	if errors.As(err, &missing) {
+		return nil, c.topicMissing(ctx, name)
+	}
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	wantBroker, _, _ := strings.Cut(c.str("broker"), "/")
+	var out []admin.Target
+	for _, t := range route.Targets(true) {
+		if wantBroker != "" && t.Broker != wantBroker || c.str("cluster") != "" && t.Cluster != c.str("cluster") {
+			continue
+		}
+		out = append(out, t)
+	}
+	if len(out) == 0 {
+		return nil, fail(ExitNotFound, "TOPIC_NOT_FOUND", "topic %q is on no broker asked", name)
+	}
+	return out, nil
+}
+
+// oldTopicStatus is mqadmin's layout of topicStatus.
+func oldTopicStatus(p *printer, r *result) {
+	p.printf("%-32s  %-4s  %-20s  %-20s    %s\n", "#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated")
+	for _, item := range r.items {
+		it := item.(*topicStatusItem)
+		last := ""
+		if it.lastMillis > 0 {
+			last = javaTime(it.lastMillis)
+		}
+		p.printf("%-32s  %-4d  %-20d  %-20d    %s\n", it.Broker, it.QueueID, it.MinOffset, it.MaxOffset, last)
+	}
+	t, _ := r.totals.(topicStatusTotals)
+	p.printf("\nTopic Put TPS: %s\n", javaDouble(t.PutPerSecond))
+}
+
+// javaTime is UtilAll.timeMillisToHumanString2: local time with milliseconds.
+func javaTime(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02 15:04:05,000") }
+
+// javaDouble prints as Java does: whole numbers keep a decimal.
+func javaDouble(f float64) string {
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}

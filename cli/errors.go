@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Message is one error or warning: an element of the JSON envelope's "errors"
+// and "warnings", and the labelled lines on stderr. It is also the error type
+// of this package.
+type Message struct {
+	Code     string   `json:"code"`             // stable, for programs
+	Target   string   `json:"target,omitempty"` // broker-a/1, a topic, a file
+	Addr     string   `json:"addr,omitempty"`   // host:port asked
+	Text     string   `json:"message"`          // what happened, with the exact value
+	Why      string   `json:"why,omitempty"`    // what is known about the cause
+	Try      []string `json:"try,omitempty"`    // commands that can be pasted
+	ExitCode int      `json:"exitCode,omitempty"`
+
+	cause error
+	after []string // lines of somebody else's text, printed below
+}
+
+func (m *Message) Error() string { return m.Text }
+
+// Unwrap gives the error that was the reason, if there is one.
+func (m *Message) Unwrap() error { return m.cause }
+
+// because adds the why line.
+func (m *Message) because(format string, args ...any) *Message {
+	m.Why = fmt.Sprintf(format, args...)
+	return m
+}
+
+// try adds things the user can do.
+func (m *Message) try(lines ...string) *Message {
+	m.Try = append(m.Try, lines...)
+	return m
+}
+
+// fail makes a Message with an exit code.
+func fail(exit int, code, format string, args ...any) *Message {
+	return &Message{Code: code, ExitCode: exit, Text: fmt.Sprintf(format, args...)}
+}
+
+// usage is a wrong command line: nothing was sent.
+func usage(code, format string, args ...any) *Message {
+	return fail(ExitUsage, code, format, args...)
+}
+
+// warning makes a Message for the warnings of a result.
+func warning(code, target, format string, args ...any) Message {
+	return Message{Code: code, Target: target, Text: fmt.Sprintf(format, args...)}
+}
+
+// lines gives the labelled lines of the text form; label is "error" or "warning".
+func (m *Message) lines(label string) []string {
+	out := []string{fmt.Sprintf("%-7s %s  [%s]", label, oneLine(m.Text), m.Code)}
+	if m.Why != "" {
+		out = append(out, fmt.Sprintf("%-7s %s", "why", oneLine(m.Why)))
+	}
+	if len(m.Try) > 0 {
+		out = append(out, fmt.Sprintf("%-7s %s", "try", strings.Join(m.Try, "   or   ")))
+	}
+	for _, l := range m.after {
+		out = append(out, "        "+oneLine(l))
+	}
+	return out
+}
+
+// oneLine keeps a message of a remote side from breaking the line structure.
+func oneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// asMessage turns any error into a Message.
+func asMessage(err error) *Message {
+	var m *Message
+	if errors.As(err, &m) {
+		return m
+	}
+	return &Message{Code: "FAILED", ExitCode: ExitFailed, Text: err.Error(), cause: err}
+}

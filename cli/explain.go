@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"mqctl/broker/remoting"
+	"mqctl/cli/admin"
+)
+
+// explain turns an error of the client into a Message with its exit code.
+func (c *call) explain(err error) error {
+	var m *Message
+	if err == nil || errors.As(err, &m) {
+		return err
+	}
+	var none *admin.NoNameserver
+	var gone *admin.Unreachable
+	var late *admin.Timeout
+	var missing *admin.NotFound
+	var offline *admin.NotOnline
+	var refused *admin.Refused
+	var bad *admin.BadAnswer
+	var target *admin.TargetMissing
+	var addr *admin.BadAddress
+	var value *admin.BadValue
+	switch {
+	case errors.As(err, &none):
+		m = c.noNameserver(none)
+	case errors.As(err, &missing):
+		m = c.notFound(missing)
+	case errors.As(err, &offline):
+		m = fail(ExitNotFound, "NOT_ONLINE", "group %q has no client online", offline.Group)
+	case errors.As(err, &target):
+		m = c.targetMissing(target)
+	case errors.As(err, &addr):
+		return badAddress(err, "broker")
+	case errors.As(err, &value):
+		m = usage("BAD_VALUE", "%v", value)
+	case errors.As(err, &gone):
+		m = unreachable(gone)
+	case errors.As(err, &late):
+		m = timedOut(late)
+	case errors.As(err, &refused):
+		m = refusal(refused)
+	case errors.As(err, &bad):
+		m = fail(ExitUnreachable, "BAD_PROTOCOL", "%v", bad)
+		m.Addr = bad.Addr
+	case errors.Is(err, context.DeadlineExceeded):
+		m = fail(ExitTimeout, "DEADLINE", "the deadline is over")
+	case errors.Is(err, context.Canceled):
+		m = fail(ExitInterrupted, "INTERRUPTED", "interrupted")
+	default:
+		m = fail(ExitFailed, "FAILED", "%v", err)
+	}
+	m.cause = err
+	return m
+}
+
+// at is explain for one target out of several.
+func (c *call) at(err error, t admin.Target) *Message {
+	m := *asMessage(c.explain(err))
+	m.Target = t.String()
+	if t.Addr != "" {
+		m.Addr = t.Addr
+	}
+	return &m
+}
+
+func unreachable(e *admin.Unreachable) *Message {
+	m := fail(ExitUnreachable, "BROKER_UNREACHABLE", "broker %s: %s", e.Addr, netReason(e.Err))
+	m.Addr = e.Addr
+	switch {
+	case errors.Is(e.Err, admin.ErrNoAddress):
+		m.Text = "no master is registered"
+		m.Code = "NO_MASTER"
+	case e.Lost:
+		m.because("the connection was lost before the answer came; a change may or may not have been made")
+	}
+	return m
+}
+
+func timedOut(e *admin.Timeout) *Message {
+	m := fail(ExitTimeout, "TIMEOUT", "%s gave no answer to %s within %s", e.Addr, remoting.RequestName(e.Request), e.After)
+	if e.Deadline {
+		m = fail(ExitTimeout, "DEADLINE", "the deadline ended while %s was asked", e.Addr)
+	}
+	m.Addr = e.Addr
+	return m
+}
+
+func refusal(e *admin.Refused) *Message {
+	remark := strings.TrimSpace(oneLine(e.Remark))
+	if remark == "" {
+		remark = "no reason given"
+	}
+	m := fail(ExitFailed, "REFUSED", "%s refused: %s", e.Addr, remark)
+	switch {
+	case e.Unsupported():
+		m = fail(ExitDenied, "NOT_OFFERED", "%s does not answer request %d (%s)", e.Addr, e.Request, remoting.RequestName(e.Request))
+	case e.Denied():
+		m = fail(ExitDenied, "DENIED", "%s denied it: %s", e.Addr, remark)
+	}
+	m.Addr = e.Addr
+	return m.because("response code %d (%s) to request %d (%s)", e.Code, remoting.CodeName(e.Code), e.Request, remoting.RequestName(e.Request))
+}
+
+// noNameserver is message 1 of the contract.
+func (c *call) noNameserver(e *admin.NoNameserver) *Message {
+	parts := make([]string, len(e.Addrs))
+	late := 0
+	for i, addr := range e.Addrs {
+		var t *admin.Timeout
+		if errors.As(e.Errs[i], &t) {
+			late++
+		}
+		parts[i] = addr + " " + netReason(e.Errs[i])
+	}
+	m := fail(ExitUnreachable, "NAMESRV_UNREACHABLE", "no nameserver reachable: %s", strings.Join(parts, ", "))
+	if late > 0 && late == len(parts) {
+		m.Code, m.ExitCode = "NAMESRV_TIMEOUT", ExitTimeout
+		m.Text = "no nameserver answered: " + strings.Join(parts, ", ")
+	}
+	if !c.given("namesrv") && c.io.Env("MQCTL_NAMESRV") == "" && c.io.Env("NAMESRV_ADDR") == "" {
+		m.because("no -n or NAMESRV_ADDR was given, so the default address was tried")
+	}
+	return m.try("mqctl " + c.cmd.name(c.old) + " -n HOST:9876")
+}
+
+// netReason is the shortest true text of a network error.
+func netReason(err error) string {
+	var gone *admin.Unreachable
+	var late *admin.Timeout
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.As(err, &dns):
+		return "name not resolved: " + dns.Name
+	case errors.As(err, &late):
+		if late.Deadline {
+			return "no answer before the deadline"
+		}
+		return fmt.Sprintf("no answer within %s", late.After)
+	case errors.As(err, &gone):
+		if gone.Lost {
+			return "connection lost before the answer"
+		}
+		return netReason(gone.Err)
+	}
+	return err.Error()
+}
+
+// notFound names what there is instead.
+func (c *call) notFound(e *admin.NotFound) *Message {
+	code := strings.ToUpper(strings.ReplaceAll(e.Kind, " ", "_")) + "_NOT_FOUND"
+	if e.Kind == "broker" && e.Name == "" {
+		return fail(ExitNotFound, "CLUSTER_EMPTY", "nameserver %s knows no broker", e.Where).
+			because("brokers register when they start and every 30 s").
+			try("mqctl broker status BROKER:PORT", "check namesrvAddr of the broker")
+	}
+	where := ""
+	if e.Where != "" {
+		where = " at " + e.Where
+	}
+	m := fail(ExitNotFound, code, "%s %q does not exist%s", e.Kind, e.Name, where)
+	if near := nearest(e.Name, e.Known); len(near) > 0 {
+		m.try(near...)
+	} else if len(e.Known) > 0 && len(e.Known) <= 5 {
+		m.because("there is: %s", strings.Join(e.Known, ", "))
+	}
+	return m
+}
+
+// targetMissing is message 3 of the contract.
+func (c *call) targetMissing(e *admin.TargetMissing) *Message {
+	m := usage("TARGET_MISSING", "%s needs a target", c.cmd.name(c.old)).
+		because("%d clusters are registered: %s; nothing was changed", len(e.Clusters), strings.Join(e.Clusters, ", "))
+	flag := "--cluster"
+	if f := c.flag("cluster"); f != nil && c.old && f.short != "" {
+		flag = "-" + f.short
+	}
+	for _, name := range e.Clusters[:min(len(e.Clusters), 2)] {
+		m.try("mqctl " + c.cmd.name(c.old) + " " + flag + " " + name + c.rest())
+	}
+	return m
+}
+
+// rest repeats the arguments and flags for a line to paste.
+func (c *call) rest() string {
+	var b strings.Builder
+	for i, a := range c.args {
+		for _, f := range c.vocab.flags {
+			if c.old && f.arg == i+1 {
+				b.WriteString(" " + c.vocab.hint(f))
+			}
+		}
+		b.WriteString(" " + shellWord(a))
+	}
+	for _, f := range c.vocab.flags {
+		for _, v := range c.values[f.key] {
+			if f.key == "cluster" {
+				continue
+			}
+			b.WriteString(" " + c.vocab.hint(f))
+			if f.kind == kindBool && !(c.old && !f.bareOld && f.long != "") {
+				continue
+			}
+			if f.kind == kindOptional {
+				b.WriteString("=" + v)
+				continue
+			}
+			b.WriteString(" " + shellWord(v))
+		}
+	}
+	return b.String()
+}
+
+// shellWord quotes what a shell would not pass as one word.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]{}#~!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// badAddress is message 2 of the contract.
+func badAddress(err error, what string) *Message {
+	var b *admin.BadAddress
+	if !errors.As(err, &b) {
+		return asMessage(err)
+	}
+	m := usage("BAD_ADDRESS", "%q is not a %s address", b.Text, what).because("%s", b.Why)
+	if _, rest, ok := strings.Cut(b.Text, "://"); ok && rest != "" {
+		m.try("-n " + strings.TrimRight(rest, "/"))
+	}
+	m.cause = err
+	return m
+}

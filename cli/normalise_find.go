@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"sort"
+	"strings"
+)
+
+// find resolves one word that starts with "-": the forms of commons-cli and of
+// Go. An exact own name beats an exact common name, and both beat the beginning
+// of an own name.
+func (v *vocabulary) find(word string) (o option, value string, has bool, err error) {
+	if name, ok := strings.CutPrefix(word, "--"); ok {
+		name, value, has = strings.Cut(name, "=")
+		o, err = v.findLong(name, word)
+		return o, value, has, err
+	}
+	body := word[1:]
+	name, value, has := strings.Cut(body, "=")
+	if o, ok := v.short[name]; ok {
+		return o, value, has, nil
+	}
+	if len(name) > 1 {
+		if o, err := v.findLong(name, word); err == nil {
+			return o, value, has, nil
+		}
+	}
+	return v.attached(word, body)
+}
+
+// attached reads a value glued to its letter (-n127.0.0.1:9876). The longest
+// letter sequence that is a flag wins, so -mf never splits into -m and -f.
+func (v *vocabulary) attached(word, body string) (option, string, bool, error) {
+	for n := min(len(body)-1, 2); n >= 1; n-- {
+		if o, ok := v.short[body[:n]]; ok && o.value {
+			return o, body[n:], true, nil
+		}
+	}
+	return option{}, "", false, &unknownFlag{word: word}
+}
+
+// unknownFlag is a word that no flag of the command matches, or several do.
+type unknownFlag struct {
+	word      string
+	ambiguous []string
+}
+
+func (u *unknownFlag) Error() string { return "unknown flag " + u.word }
+
+func (v *vocabulary) findLong(name, word string) (option, error) {
+	if o, ok := v.long[name]; ok {
+		return o, nil
+	}
+	if name == "" {
+		return option{}, &unknownFlag{word: word}
+	}
+	for _, common := range []bool{false, true} {
+		if common && v.old {
+			break // common flags of camel-case commands: whole names only
+		}
+		hits := map[*flagSpec]option{}
+		var names []string
+		for _, long := range v.names {
+			if o := v.long[long]; o.common == common && strings.HasPrefix(long, name) {
+				if _, had := hits[o.flag]; !had {
+					names = append(names, "--"+long)
+				}
+				hits[o.flag] = o
+			}
+		}
+		if len(hits) == 1 {
+			for _, o := range hits {
+				return o, nil
+			}
+		}
+		if len(hits) > 1 {
+			sort.Strings(names)
+			return option{}, &unknownFlag{word: word, ambiguous: names}
+		}
+	}
+	return option{}, &unknownFlag{word: word}
+}
+
+// looksLikeFlag tells a forgotten value from a value that starts with "-".
+func (v *vocabulary) looksLikeFlag(word string) bool {
+	if len(word) < 2 || word[0] != '-' || isNumber(word) {
+		return false
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	if _, ok := v.long[name]; ok {
+		return true
+	}
+	_, ok := v.short[name]
+	return ok && !strings.HasPrefix(word, "--")
+}
+
+// explain says why a flag was not understood: it may belong to another command.
+func (p *parser) explain(err error, word string) error {
+	u, ok := err.(*unknownFlag) //nolint:errorlint // made by find, never wrapped
+	if !ok {
+		return err
+	}
+	spelled, _, _ := strings.Cut(word, "=")
+	cmd := p.l.cmd.name(p.l.old)
+	if u.ambiguous != nil {
+		return usage("AMBIGUOUS_FLAG", "%s may mean %s", spelled, strings.Join(u.ambiguous, " or "))
+	}
+	m := usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled)
+	name := strings.TrimLeft(spelled, "-")
+	if near := nearest(name, p.v.names); len(near) > 0 {
+		for _, n := range near[:min(len(near), 3)] {
+			m.try("--" + n)
+		}
+		return m
+	}
+	if other := p.r.owner(name, p.l.cmd, p.l.old); other != "" {
+		m.because("%s belongs to %s", spelled, other)
+	}
+	return m.try("mqctl " + cmd + " --help")
+}
+
+// owner finds another command that has a flag of that name.
+func (r *registry) owner(name string, not *command, old bool) string {
+	for _, c := range r.commands {
+		if c == not || c.name(old) == "" {
+			continue
+		}
+		for _, f := range c.flags {
+			if old && (f.long == name || f.short == name) || !old && f.key == name && !f.oldOnly {
+				return c.name(old)
+			}
+		}
+	}
+	return ""
+}
+
+// misplaced is a common flag that this command does not take.
+func (p *parser) misplaced(key, spelled string) error {
+	cmd := p.l.cmd.name(p.l.old)
+	for i := range commonFlags {
+		f := &commonFlags[i]
+		if f.key == key && f.mutating {
+			return usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled).
+				because("it belongs to commands that change something")
+		}
+	}
+	return usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled).try("mqctl " + cmd + " --help")
+}
+
+// arguments checks what stands outside of flags and, for a camel-case command,
+// moves the options that are arguments of the modern form to their places.
+func (p *parser) arguments() error {
+	c, l := p.l.cmd, p.l
+	name := c.name(l.old)
+	if l.old {
+		if len(l.args) > 0 {
+			return p.stray(l.args[0])
+		}
+		for i := range c.flags {
+			f := &c.flags[i]
+			if f.arg == 0 || len(l.values[f.key]) == 0 {
+				continue
+			}
+			for len(l.args) < f.arg {
+				l.args = append(l.args, "")
+			}
+			l.args[f.arg-1] = l.values[f.key][0]
+			delete(l.values, f.key)
+		}
+		return nil
+	}
+	switch {
+	case len(l.args) < c.min:
+		return usage("ARGUMENT_MISSING", "%s needs %s", name, c.args).try("mqctl " + name + " " + c.args)
+	case c.max == 0 && len(l.args) > 0:
+		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes no arguments", l.args[0], name)
+	case c.max > 0 && len(l.args) > c.max:
+		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes %s", l.args[c.max], name, c.args)
+	}
+	for _, a := range l.args {
+		if a == "" {
+			return usage("BAD_VALUE", "an argument of %s is empty", name)
+		}
+	}
+	return nil
+}
+
+// stray explains an argument after a camel-case command. Often it is the value
+// of a flag that takes none.
+func (p *parser) stray(word string) error {
+	m := usage("STRAY_ARGUMENT", "%q is not expected here", word)
+	if _, isBool := parseBool(word); isBool {
+		for _, f := range p.v.flags {
+			if f.bareOld && len(p.l.values[f.key]) > 0 {
+				m.Text += "; " + p.v.hint(f) + " takes no value in " + p.l.cmd.old
+				return m
+			}
+		}
+	}
+	return m.because("%s takes no arguments", p.l.cmd.old)
+}
+
+// required checks the options that mqadmin demands.
+func (p *parser) required() error {
+	if !p.l.old {
+		return nil
+	}
+	c := p.l.cmd
+	for i := range c.flags {
+		f := &c.flags[i]
+		if !f.required || len(p.l.values[f.key]) > 0 {
+			continue
+		}
+		if f.arg > 0 && len(p.l.args) >= f.arg && p.l.args[f.arg-1] != "" {
+			continue
+		}
+		return usage("FLAG_MISSING", "%s needs %s", c.old, p.v.spelled(f)).try("mqctl " + c.old + " --help")
+	}
+	if len(p.l.values["cluster"]) > 0 && len(p.l.values["broker"]) > 0 {
+		f, g := p.flag("cluster"), p.flag("broker")
+		if f != nil && g != nil && f.short != "" && g.short != "" && c.is(mutates) {
+			return usage("CONTRADICTION", "%s takes one of %s and %s, not both", c.old, p.v.spelled(f), p.v.spelled(g))
+		}
+	}
+	return nil
+}

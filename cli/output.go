@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+)
+
+// column is one column of a command's table.
+type column struct {
+	head  string // "GAP TIME"; blanks become _ in a pipe
+	field string // JSON path in the item
+	as    format
+	wide  bool // only with --output wide
+	fold  int  // on a narrow terminal the highest goes first; 0 stays
+}
+
+// view is how the items of a command are shown as text.
+type view struct {
+	item    any // a zero item: its fields are what --fields and --sort know
+	columns []column
+	name    func(item any) string       // what can be given back as an argument
+	old     func(p *printer, r *result) // mqadmin's layout
+	people  func(p *printer, r *result) // instead of the table, on a terminal
+	head    func(p *printer, r *result) // above the table, on a terminal
+	foot    func(p *printer, r *result) // below it
+	body    func(item any) []byte       // --output raw of messages
+}
+
+// printer writes the one result of a command. Nothing is written before the
+// command has ended, except by commands that stream.
+type printer struct {
+	out, err io.Writer
+	style    style // of stdout
+	errStyle style
+	format   string // table wide json jsonl csv name template mqadmin
+	tmpl     *template.Template
+	fields   []string
+	sort     string
+	limit    int
+	headers  bool
+	schema   string
+	view     view
+	now      time.Time
+	broken   error // first failed write to stdout
+}
+
+// formats are the values of --output.
+var formats = []string{"table", "wide", "json", "jsonl", "csv", "name", "template=TEXT", "mqadmin"}
+
+// printf writes to stdout.
+func (p *printer) printf(format string, args ...any) { p.write([]byte(fmt.Sprintf(format, args...))) }
+
+func (p *printer) write(b []byte) {
+	if p.broken != nil {
+		return
+	}
+	_, p.broken = p.out.Write(b)
+}
+
+// quiet reports whether writing failed only because the reader has gone.
+func quiet(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) }
+
+// print writes r in the chosen format.
+func (p *printer) print(r *result) error {
+	p.arrange(r)
+	switch {
+	case r.raw != nil:
+		p.write(r.raw)
+	case p.format == "json":
+		return p.printJSON(r)
+	case p.format == "jsonl":
+		return p.printLines(r)
+	case p.format == "csv":
+		return p.printCSV(r)
+	case p.format == "name":
+		for _, item := range r.items {
+			p.printf("%s\n", p.view.name(item))
+		}
+	case p.format == "raw":
+		for _, item := range r.items {
+			p.write(p.view.body(item))
+		}
+	case p.format == "template":
+		return p.printTemplate(r)
+	case p.format == "mqadmin":
+		p.view.old(p, r)
+	default:
+		p.printTable(r)
+	}
+	return nil
+}
+
+// arrange applies --sort and --limit.
+func (p *printer) arrange(r *result) {
+	if p.sort != "" {
+		sort.SliceStable(r.items, func(i, j int) bool {
+			return compare(lookup(r.items[i], p.sort), lookup(r.items[j], p.sort)) < 0
+		})
+	}
+	if p.limit > 0 && len(r.items) > p.limit {
+		r.items = r.items[:p.limit]
+	}
+}
+
+// pick reduces items to --fields.
+func (p *printer) pick(items []any) []any {
+	if len(p.fields) == 0 {
+		return items
+	}
+	out := make([]any, len(items))
+	for i, item := range items {
+		some := make(picked, len(p.fields))
+		for j, name := range p.fields {
+			some[j] = field{name, lookup(item, name)}
+		}
+		out[i] = some
+	}
+	return out
+}
+
+func (p *printer) printJSON(r *result) error {
+	e := r.envelope(p.schema, p.now)
+	e.Items = p.pick(e.Items)
+	b, err := marshalIndent(e)
+	if err != nil {
+		return err
+	}
+	p.write(b)
+	return nil
+}
+
+// printLines writes each item with its schema in front, one a line.
+func (p *printer) printLines(r *result) error {
+	for _, item := range p.pick(r.items) {
+		b, err := p.line(item)
+		if err != nil {
+			return err
+		}
+		p.write(b)
+	}
+	return nil
+}
+
+func (p *printer) line(item any) ([]byte, error) {
+	b, err := marshal(item)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := marshal(p.schema)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.WriteString(`{"schema":`)
+	out.Write(schema)
+	if len(b) > 2 {
+		out.WriteByte(',')
+	}
+	out.Write(b[1:])
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// printCSV writes the flat fields of the items; nested ones are named on stderr.
+func (p *printer) printCSV(r *result) error {
+	names := p.fields
+	var left []string
+	if len(names) == 0 {
+		names, left = csvFields(r.items, p.view.item)
+	}
+	w := csv.NewWriter(p.out)
+	if p.headers && len(names) > 0 {
+		if err := w.Write(names); err != nil {
+			return err
+		}
+	}
+	for _, item := range r.items {
+		row := make([]string, len(names))
+		for i, n := range names {
+			row[i] = plain(lookup(item, n))
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	if len(left) > 0 {
+		fmt.Fprintf(p.err, "note    csv has no room for nested fields: %s\n", strings.Join(left, ", "))
+	}
+	p.broken = w.Error()
+	return nil
+}
+
+func csvFields(items []any, zero any) (flatNames, nested []string) {
+	sample := zero
+	if len(items) > 0 {
+		sample = items[0]
+	}
+	for _, f := range fieldsOf(sample) {
+		if flat(deref(f.value)) {
+			flatNames = append(flatNames, f.name)
+		} else {
+			nested = append(nested, f.name)
+		}
+	}
+	return flatNames, nested
+}
+
+// printTemplate runs the template over the object that JSON would show.
+func (p *printer) printTemplate(r *result) error {
+	e := r.envelope(p.schema, p.now)
+	b, err := marshal(e)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var object map[string]any
+	if err := dec.Decode(&object); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := p.tmpl.Execute(&out, object); err != nil {
+		return usage("BAD_TEMPLATE", "the template failed: %v", err)
+	}
+	p.write(out.Bytes())
+	return nil
+}
+
+// messages writes warnings and errors to stderr: labelled lines, or one JSON
+// object a line with jsonl.
+func (p *printer) messages(r *result) {
+	if p.format == "jsonl" {
+		for _, m := range r.errors {
+			if b, err := marshal(m); err == nil {
+				fmt.Fprintf(p.err, "%s\n", b)
+			}
+		}
+	} else {
+		for i := range r.errors {
+			p.message(&r.errors[i], "error")
+		}
+	}
+	for i := range r.warnings {
+		p.message(&r.warnings[i], "warning")
+	}
+}
+
+// message writes one error or warning with its labels.
+func (p *printer) message(m *Message, label string) {
+	lines := m.lines(label)
+	for i, line := range lines {
+		text := line
+		if i == 0 {
+			paint := p.errStyle.red
+			if label == "warning" {
+				paint = p.errStyle.yellow
+			}
+			text = paint(line[:len(label)]) + line[len(label):]
+		}
+		fmt.Fprintln(p.err, text)
+	}
+}

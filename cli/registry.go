@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// kind says what values a flag takes.
+type kind uint8
+
+const (
+	kindString   kind = iota
+	kindInt           // a whole number within min and max
+	kindBool          // modern: no value; mqadmin: usually a value, read strictly
+	kindDuration      // Go syntax, or a bare number of milliseconds
+	kindList          // may be repeated
+	kindEnum          // one of enum
+	kindOptional      // a value only with "=", else bare
+)
+
+// flagSpec is one flag of a command in both vocabularies.
+type flagSpec struct {
+	key      string   // the modern long name, and the name handlers use
+	also     []string // other modern spellings
+	letter   string   // modern letter; reserved over the whole tree
+	long     string   // mqadmin's long name
+	short    string   // mqadmin's letter, sometimes two
+	kind     kind
+	enum     []string
+	min, max int64  // of kindInt when max > min
+	def      string // shown in help; the handler applies it
+	bare     string // value of a kindOptional without one
+	of       kind   // what the value of a kindOptional is
+	meta     string // what the value is, in help
+	env      []string
+	complete string // topic group broker cluster key file: where candidates come from
+	help     string
+	arg      int  // mqadmin's option is the n-th argument (from 1) of the modern form
+	required bool // mqadmin demands it
+	bareOld  bool // mqadmin's option takes no value although kind is bool
+	oldOnly  bool // no modern spelling
+	newOnly  bool // no spelling in camel-case commands
+	absent   bool // of the contract, but not built yet
+	mutating bool // only on commands that change something
+	local    bool // also on commands that talk to no cluster
+	negative bool // --no-KEY exists in the modern form
+}
+
+// attr are properties of a command that the front door and the tests need.
+type attr uint8
+
+const (
+	mutates     attr = 1 << iota // changes something in the cluster
+	destructive                  // asks before it does
+	local                        // talks to no cluster
+	server                       // runs until it is stopped
+)
+
+// command is one operation. Both vocabularies are made from it.
+type command struct {
+	path     string // "group set"; empty when only mqadmin has a name for it
+	old      string // "updateSubGroup"
+	summary  string
+	args     string // "GROUP", "[KEY...]": for help
+	min, max int    // number of arguments; max < 0 is any number
+	argFrom  string // where completion takes arguments from
+	examples []string
+	flags    []flagSpec
+	schema   string // name of the item's schema; empty if it prints no items
+	exits    []int  // besides the general ones
+	attrs    attr
+	view     view
+	run      func(ctx context.Context, c *call) (*result, error)
+	twin     string // mqadmin names that are not built: their modern form
+	absent   bool   // known, not built yet
+}
+
+func (c *command) is(a attr) bool { return c.attrs&a != 0 }
+
+// name is how the command is called in messages.
+func (c *command) name(old bool) string {
+	if old || c.path == "" {
+		return c.old
+	}
+	return c.path
+}
+
+// registry is all commands with the indexes the front door needs.
+type registry struct {
+	commands []*command
+	byPath   map[string]*command // "group set"
+	byOld    map[string]*command // lower case
+	nouns    map[string][]string // "group" -> verbs in order; "" -> nouns in order
+	oldNames []string
+}
+
+// nounAlias are the short forms of nouns, never more than one each.
+var nounAlias = map[string]string{"ns": "nameserver", "ctx": "context"}
+
+// verbAlias are the short forms of verbs.
+var verbAlias = map[string]string{"ls": "list", "rm": "delete"}
+
+// table is the one table of commands, built at first use.
+var table struct {
+	once sync.Once
+	all  *registry
+}
+
+// commands is the table of commands.
+func commands() *registry {
+	table.once.Do(func() { table.all = newRegistry() })
+	return table.all
+}
+
+func newRegistry() *registry {
+	r := &registry{
+		byPath: map[string]*command{}, byOld: map[string]*command{}, nouns: map[string][]string{},
+	}
+	for _, group := range [][]*command{
+		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
+		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), knowledgeCommands(),
+		absentTree(), absentOld(),
+	} {
+		for _, c := range group {
+			r.add(c)
+		}
+	}
+	return r
+}
+
+func (r *registry) add(c *command) {
+	r.commands = append(r.commands, c)
+	if c.path != "" {
+		r.byPath[c.path] = c
+		noun, verb, has := strings.Cut(c.path, " ")
+		if _, known := r.nouns[noun]; !known {
+			r.nouns[""] = append(r.nouns[""], noun)
+			r.nouns[noun] = nil
+		}
+		for has {
+			r.nouns[noun] = appendNew(r.nouns[noun], firstWord(verb))
+			var next string
+			next, verb, has = strings.Cut(verb, " ")
+			noun += " " + next
+		}
+	}
+	if c.old != "" {
+		r.byOld[strings.ToLower(c.old)] = c
+		r.oldNames = append(r.oldNames, c.old)
+	}
+}
+
+func firstWord(s string) string {
+	w, _, _ := strings.Cut(s, " ")
+	return w
+}
+
+func appendNew(list []string, s string) []string {
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+// words lists everything a command line may start with, for suggestions.
+func (r *registry) words() []string {
+	out := append([]string(nil), r.nouns[""]...)
+	out = append(out, r.oldNames...)
+	sort.Strings(out)
+	return out
+}
