@@ -273,6 +273,7 @@ func TestRetryToDeadLetter(t *testing.T) {
 	target.consumer(t, group, topic, everything, func(ctx context.Context, msgs ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		c, _ := primitive.GetConcurrentlyCtx(ctx)
 		c.DelayLevelWhenNextConsume = 1
+		t.Logf("%s: try %d", time.Now().Format(time.TimeOnly), msgs[0].ReconsumeTimes)
 		r.add(msgs...)
 		return consumer.ConsumeRetryLater, nil
 	}, consumer.WithMaxReconsumeTimes(2))
