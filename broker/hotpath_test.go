@@ -1,0 +1,197 @@
+package broker
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"mqctl/store/vfs"
+)
+
+// hotRig is a broker on the real file system and a real socket with one raw
+// connection, for figures that memory in their place would spoil.
+type hotRig struct {
+	b      *Broker
+	nc   net.Conn
+	in   *bufio.Reader
+	stop func()
+}
+
+func hotStart(t testing.TB, change ...func(*Options)) *hotRig {
+	t.Helper()
+	o := testOptions()
+	o.FS, o.ListenAddr = vfs.OS{}, "127.0.0.1:0"
+	o.Store.Dir = t.TempDir()
+	o.Store.CommitLogBytes, o.Store.QueueFileBytes = 256<<20, 6_000_000
+	o.Store.IndexSlots, o.Store.IndexEntries = 500_000, 2_000_000
+	for _, f := range change {
+		f(&o)
+	}
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	<-b.Ready()
+	nc, err := net.Dial("tcp", b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hotRig{b: b, nc: nc, in: bufio.NewReaderSize(nc, 1<<20)}
+	h.stop = func() {
+		nc.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(h.stop)
+	return h
+}
+
+// exchange writes a burst and reads its n answers.
+func (h *hotRig) exchange(burst []byte, n int) {
+	go func() { _, _ = h.nc.Write(burst) }()
+	h.answers(n)
+}
+
+// answers reads n answers without allocating.
+func (h *hotRig) answers(n int) {
+	for range n {
+		head, err := h.in.Peek(4)
+		if err != nil {
+			panic(err)
+		}
+		if _, err := h.in.Discard(4 + int(binary.BigEndian.Uint32(head))); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// writer sends bursts without allocating: it is one goroutine for all of them.
+func (h *hotRig) writer(bursts <-chan []byte) {
+	for b := range bursts {
+		if _, err := h.nc.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+func sendBurst(t testing.TB, n int, body string) []byte {
+	var burst []byte
+	for i := range n {
+		ext := v2(sendExt("Hot", i%4, props("UNIQ_KEY", fmt.Sprintf("7F0000010000006000000000%08X", i), "WAIT", "true", "TAGS", "TagA")))
+		burst = append(burst, jsonFrame(t, 310, i, ext, []byte(body))...)
+	}
+	return burst
+}
+
+func pullBurst(t testing.TB, n int, offset int64) []byte {
+	var burst []byte
+	for i := range n {
+		burst = append(burst, jsonFrame(t, 11, i, pullExt("hot", "Hot", i%4, offset), nil)...)
+	}
+	return burst
+}
+
+// perBurst measures the allocations of a burst that is answered n times.
+func perBurst(t *testing.T, h *hotRig, burst []byte, n int) float64 {
+	bursts := make(chan []byte)
+	defer close(bursts)
+	go h.writer(bursts)
+	run := func() {
+		bursts <- burst
+		h.answers(n)
+	}
+	for range 20 {
+		run() // pools and buffers grow
+	}
+	return testing.AllocsPerRun(200, run)
+}
+
+func TestSendAllocations(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sync=%t", sync), func(t *testing.T) {
+			h := hotStart(t, func(o *Options) { o.Store.SyncFlush = sync })
+			const n = 64
+			got := perBurst(t, h, sendBurst(t, n, strings.Repeat("x", 1024)), n)
+			// Less than one allocation for four messages: what remains is per burst
+			// (timers of the flusher, consume queue buffers), not per message.
+			if got > n/4 {
+				t.Errorf("%.1f allocations for %d sends", got, n)
+			}
+			t.Logf("%.1f allocations for %d sends", got, n)
+		})
+	}
+}
+
+func TestPullAllocations(t *testing.T) {
+	h := hotStart(t)
+	const n = 64
+	for range 20 {
+		h.exchange(sendBurst(t, n, strings.Repeat("x", 1024)), n)
+	}
+	got := perBurst(t, h, pullBurst(t, 16, 0), 16)
+	if got > 4 {
+		t.Errorf("%.1f allocations for 16 pulls of 32 messages", got)
+	}
+	t.Logf("%.1f allocations for 16 pulls of 32 messages", got)
+}
+
+func TestCommitAllocations(t *testing.T) {
+	h := hotStart(t)
+	h.exchange(sendBurst(t, 4, "x"), 4)
+	h.exchange(pullBurst(t, 4, 0), 4) // makes the group
+	var burst []byte
+	for i := range 64 {
+		burst = append(burst, jsonFrame(t, 15, i, map[string]string{"consumerGroup": "hot", "topic": "Hot", "queueId": "1", "commitOffset": "1"}, nil)...)
+	}
+	got := perBurst(t, h, burst, 64)
+	if got > 8 {
+		t.Errorf("%.1f allocations for 64 commits", got)
+	}
+	t.Logf("%.1f allocations for 64 commits", got)
+}
+
+func BenchmarkBrokerSend(b *testing.B) {
+	for _, size := range []int{1024, 64 << 10} {
+		b.Run(fmt.Sprintf("body=%d", size), func(b *testing.B) {
+			h := hotStart(b, func(o *Options) { o.Store.CommitLogBytes = 1 << 30 })
+			const n = 16
+			burst := sendBurst(b, n, strings.Repeat("x", size))
+			bursts := make(chan []byte)
+			defer close(bursts)
+			go h.writer(bursts)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; i += n {
+				bursts <- burst
+				h.answers(n)
+			}
+		})
+	}
+}
+
+func BenchmarkBrokerPull(b *testing.B) {
+	h := hotStart(b)
+	for range 40 {
+		h.exchange(sendBurst(b, 64, strings.Repeat("x", 1024)), 64)
+	}
+	burst := pullBurst(b, 4, 0)
+	bursts := make(chan []byte)
+	defer close(bursts)
+	go h.writer(bursts)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += 4 * 32 {
+		bursts <- burst
+		h.answers(4)
+	}
+}
