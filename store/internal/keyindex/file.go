@@ -107,6 +107,9 @@ type file struct {
 	flushBase int32
 	buf       []byte
 	bufBase   int32
+	// Entries from linked on, all in buf, are not in their slots yet and do
+	// not know their previous entry; usedSlots does not count them.
+	linked int32
 
 	out      vfs.File // for writing; nil: not open
 	unsynced bool     // written to since the last sync

@@ -167,6 +167,7 @@ func (x *Index) writeEntries(f *file) error {
 		x.mu.Lock()
 		again = f.flushing != nil
 		if !again {
+			x.link(f)
 			if len(f.buf) == 0 {
 				f.written = f.head
 				x.mu.Unlock()

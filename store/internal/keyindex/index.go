@@ -1,6 +1,7 @@
 package keyindex
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -39,18 +40,21 @@ type Index struct {
 	scratch  []byte    // encoded slots; guarded by io
 	slotsDue time.Time // when slots are written however many they are
 
-	mu     sync.Mutex // guards everything below and in the files; never held during writes
-	files  []*file    // by name; the last one takes new entries
-	spare  []byte     // buffer that was written
-	synced int64      // endTimestamp of the newest full file that is synced
-	notes  []string
-	closed bool
+	mu    sync.Mutex // guards everything below and in the files; never held during writes
+	files []*file    // by name; the last one takes new entries
+	spare []byte     // buffer that was written
+	// touched keeps the compiler from dropping reads that fetch memory early.
+	touched int32
+	synced  int64 // endTimestamp of the newest full file that is synced
+	notes   []string
+	closed  bool
 }
 
 const (
 	softBuffer   = 256 << 10 // bytes of entries, then Put writes them
 	hardBuffer   = 16 << 20  // bytes of entries, then Put fails
-	quickPages   = 256       // a flush writes up to this many pages of slots at once
+	linkBatch    = 128
+	quickPages   = 256 // a flush writes up to this many pages of slots at once
 	slotInterval = 10 * time.Second
 )
 
@@ -85,23 +89,19 @@ func (x *Index) Put(hash int32, phys, storeMillis int64) error {
 		f = x.current()
 	}
 	h := &f.head
-	slot := hash % x.slots
-	e := entry{hash: hash, phys: phys, prev: f.slots[slot]}
-	if e.prev <= 0 || e.prev > h.count {
-		e.prev = 0
-		h.usedSlots++
-	}
+	e := entry{hash: hash, phys: phys}
 	if d := (storeMillis - h.beginMillis) / 1000; h.beginMillis > 0 && d > 0 {
 		e.seconds = int32(min(d, math.MaxInt32))
 	}
 	f.buf = e.append(f.buf)
-	f.slots[slot] = h.count
-	f.markSlot(slot)
 	if h.count <= 1 {
 		h.beginPhys, h.beginMillis = phys, storeMillis
 	}
 	h.count++
 	h.endPhys, h.endMillis = phys, storeMillis
+	if h.count-f.linked >= linkBatch {
+		x.link(f)
+	}
 	spill := f.onDisk && len(f.buf) >= softBuffer
 	x.mu.Unlock()
 	if spill && x.io.TryLock() {
@@ -111,6 +111,35 @@ func (x *Index) Put(hash int32, phys, storeMillis int64) error {
 		x.io.Unlock()
 	}
 	return nil
+}
+
+// link makes the newest entries the heads of their slots. The caller holds mu.
+//
+// A slot is a random place in 20 MB, so each costs a wait for memory; in a
+// batch the waits overlap, which makes a Put several times cheaper.
+func (x *Index) link(f *file) {
+	be := binary.BigEndian
+	var slots [linkBatch]int32
+	for f.linked < f.head.count {
+		n := int(min(f.head.count-f.linked, linkBatch))
+		b := f.buf[int(f.linked-f.bufBase)*entryBytes:]
+		for i := range n {
+			slots[i] = int32(be.Uint32(b[i*entryBytes:])) % x.slots
+			x.touched += f.slots[slots[i]]
+		}
+		for i := range n {
+			slot, number := slots[i], f.linked+int32(i)
+			prev := f.slots[slot]
+			if prev <= 0 || prev > number {
+				prev = 0
+				f.head.usedSlots++
+			}
+			be.PutUint32(b[i*entryBytes+16:], uint32(prev))
+			f.slots[slot] = number
+			f.markSlot(slot)
+		}
+		f.linked += int32(n)
+	}
 }
 
 // current is the file that takes the next entry. The caller holds mu.

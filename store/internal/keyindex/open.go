@@ -113,6 +113,7 @@ func (x *Index) repair(syncedMillis int64) error {
 	for from < len(x.files)-1 && x.files[from].head.endMillis <= syncedMillis && x.files[from].head.sane(x.geometry) {
 		from++
 	}
+	damaged := false
 	for i := from; i < len(x.files); i++ {
 		f := x.files[i]
 		before := f.head.count
@@ -123,6 +124,7 @@ func (x *Index) repair(syncedMillis int64) error {
 			continue
 		}
 		x.notes = append(x.notes, fmt.Sprintf("%s had damaged entries: kept %d of %d", f.path, f.head.count-1, before-1))
+		damaged = true
 		// What was filed behind the damage has to be filed again.
 		if err := x.drop(i + 1); err != nil {
 			return err
@@ -130,6 +132,13 @@ func (x *Index) repair(syncedMillis int64) error {
 	}
 	for f := x.last(); f != nil && f.head.count <= 1; f = x.last() {
 		if err := x.drop(len(x.files) - 1); err != nil {
+			return err
+		}
+	}
+	if damaged {
+		// The last entry may be the damaged one, with a position too high for
+		// what follows: then the record before it is the one in doubt.
+		if err := x.Truncate(x.EndPhys()); err != nil {
 			return err
 		}
 	}
@@ -212,7 +221,7 @@ func (h *header) end(e entry) {
 // setHead changes the header of a file whose entries are all on disk.
 func (f *file) setHead(h header) {
 	f.head, f.written = h, h
-	f.flushBase, f.bufBase = h.count, h.count
+	f.flushBase, f.bufBase, f.linked = h.count, h.count, h.count
 }
 
 // rebuild reads the entries of f, keeps the good ones and makes header and
@@ -244,10 +253,17 @@ func (x *Index) rebuild(f *file) error {
 	if err != nil {
 		return err
 	}
-	if h.count == had.count && had.sane(x.geometry) {
-		h.endMillis, h.endPhys = had.endMillis, had.endPhys
-	} else {
-		h.end(last)
+	h.end(last)
+	if h.count == had.count {
+		switch d := had.endMillis - h.endMillis; {
+		case had.endPhys != h.endPhys || d > 999 || d < 0 && had.endMillis >= had.beginMillis:
+			// The header contradicts the entries (a clock that went back may):
+			// the times of all entries hang on it.
+			h.count, h.usedSlots = 1, 0
+			f.takeSlots(x.slots)
+		default:
+			h.endMillis = had.endMillis
+		}
 	}
 	f.setHead(h)
 	if err := x.compareSlots(f, in); err != nil {

@@ -114,6 +114,7 @@ func (q *query) slot() (int32, error) {
 	slot := q.hash % q.x.slots
 	q.x.mu.Lock()
 	if q.f.slots != nil {
+		q.x.link(q.f)
 		n := q.f.slots[slot]
 		q.head.count = q.f.head.count
 		q.x.mu.Unlock()
