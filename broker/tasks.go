@@ -7,9 +7,8 @@ import (
 
 // Periods of the housekeeping loop, as RocketMQ's.
 const (
-	expireEvery  = 10 * time.Second
-	memberExpiry = 120 * time.Second // channelExpiredTimeout
-	sampleEvery  = 10 * time.Second
+	expireEvery = 10 * time.Second
+	sampleEvery = 10 * time.Second
 )
 
 // keepHouse persists consumer progress, expires silent clients, samples the
@@ -28,7 +27,7 @@ func (b *Broker) keepHouse(ctx context.Context) error {
 		case <-offsets.C:
 			b.persistOffsets()
 		case <-expire.C:
-			b.members.Expire(memberExpiry)
+			b.members.Expire(b.opts.ClientExpiry)
 		case <-sample.C:
 			b.stats.Sample()
 		case <-midnight.C:
