@@ -18,6 +18,10 @@ const (
 	propertyRealQueue = "REAL_QID"
 )
 
+// noMessage is the size of a unit that stands for no message: RocketMQ fills
+// the front of a queue that starts late with them.
+const noMessage = 0x7FFFFFFF
+
 // errGone is a message that retention has removed from the log.
 var errGone = errors.New("the message is not in the log any more")
 
@@ -30,7 +34,7 @@ func (r *refusal) Error() string { return r.why }
 // The draft is valid until the next call. Errors: errGone, *refusal, or what
 // may be better next time.
 func (s *Scheduler) read(u store.Unit) (*record.Draft, error) {
-	if u.Phys < s.log.first() {
+	if u.Phys < s.log.first() || u.Size == noMessage {
 		return nil, errGone
 	}
 	var err error
@@ -38,6 +42,10 @@ func (s *Scheduler) read(u store.Unit) (*record.Draft, error) {
 		s.buf = nil
 	}
 	if s.buf, err = s.log.message(s.buf[:0], u.Phys); err != nil {
+		var none *store.NoRecordError
+		if errors.As(err, &none) && none.Err == nil {
+			return nil, &refusal{err.Error()}
+		}
 		return nil, fmt.Errorf("read the message: %w", err)
 	}
 	v, err := record.Parse(s.buf)

@@ -54,8 +54,18 @@ func (m *storeMessages) append() ([]store.Status, record.PhysOffset) {
 	}
 	end := m.batch.End()
 	m.batch.Reset()
+	if m.s.SyncFlush() {
+		// Nobody waits for this flush, but only what is flushed is visible: do not
+		// leave that to the flusher's interval.
+		m.s.WaitFlushed(end, nobody{})
+	}
 	return m.fates, end
 }
+
+// nobody waits for a flush.
+type nobody struct{}
+
+func (nobody) Flushed(store.Status) {}
 
 // flushWaiter is store.FlushWaiter.
 type flushWaiter chan struct{}
