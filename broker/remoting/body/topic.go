@@ -37,6 +37,7 @@ func (c *TopicConfig) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*c = TopicConfig(p)
+	c.Attributes = nonNilMap(c.Attributes)
 	return nil
 }
 
