@@ -270,12 +270,12 @@ func TestRegisterStartChangeEnd(t *testing.T) {
 			t.Fatalf("deletion: %+v", gone)
 		}
 		// Nothing more until the period, which is spread by ten percent.
-		time.Sleep(26 * time.Second)
+		pass(26 * time.Second)
 		synctest.Wait()
 		if early := ns.take(); len(early) != 0 {
 			t.Fatalf("early: %+v", early)
 		}
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		synctest.Wait()
 		if again := ns.take(); len(again) != 1 || len(again[0].topics) != 4 {
 			t.Fatalf("periodic: %+v", again)
@@ -340,7 +340,7 @@ func TestRegisterAfterLostConnection(t *testing.T) {
 		w.put("New", 6)
 		ns.cut()
 		r.Changed([]string{"New"})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		// The change may go out before the loss is seen; the whole table follows.
 		again := ns.take()
@@ -373,11 +373,11 @@ func TestRegisterRefusedAndAway(t *testing.T) {
 		if isReady(r) {
 			t.Error("ready though refused")
 		}
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		if n := len(ns.take()); n < 1 || n > 3 {
 			t.Errorf("%d registrations in the first 100 ms", n)
 		}
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if !isReady(r) {
 			t.Error("not ready after it was accepted")
 		}
@@ -388,7 +388,7 @@ func TestRegisterRefusedAndAway(t *testing.T) {
 		}
 		// The one that was away is found when it comes.
 		late := w.fake("away:1")
-		time.Sleep(retryMost + retryMost/2)
+		pass(retryMost + retryMost/2)
 		synctest.Wait()
 		if got := late.take(); len(got) != 1 || len(got[0].topics) != 3 {
 			t.Errorf("late nameserver: %+v", got)
@@ -416,7 +416,7 @@ func TestRegisterSlowNameserver(t *testing.T) {
 		if got := fast.take(); len(got) != 1 || len(got[0].topics) != 1 {
 			t.Fatalf("change: %+v", got)
 		}
-		time.Sleep(answerWait)
+		pass(answerWait)
 		if !isReady(r) {
 			t.Error("a silent nameserver holds up Ready")
 		}
@@ -483,7 +483,7 @@ func TestRegisterIdentity(t *testing.T) {
 				}
 				tt.broker(w)
 				stop := w.run(w.registrar("ns:1"))
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 				synctest.Wait()
 				registered := len(ns.take()) > 0
 				err := stop()
@@ -547,3 +547,6 @@ func TestRegisterAtNameserver(t *testing.T) {
 		}
 	})
 }
+
+// pass lets virtual time go on.
+func pass(d time.Duration) { <-time.After(d) }

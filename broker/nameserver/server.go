@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,8 @@ type Server struct {
 	// notices waits for the messenger; a notice that finds it full is dropped,
 	// since brokers also ask for their group every second.
 	notices chan change
+	// ending is set when Run ends: brokers are not lost because we close their connections.
+	ending atomic.Bool
 }
 
 // New reads the key table; it serves nothing yet.
@@ -78,7 +81,10 @@ func New(o Options) (*Server, error) {
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.net.Close()
+	defer func() {
+		s.ending.Store(true)
+		s.net.Close()
+	}()
 	// The writer of the key table outlives the connections, so that what they
 	// handed over before the end is saved and answered.
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
@@ -126,7 +132,7 @@ type brokerConn struct{}
 
 // Closed forgets the brokers that registered last over this connection.
 func (s *Server) Closed(c *remoting.Conn) {
-	if c.Session == nil {
+	if c.Session == nil || s.ending.Load() {
 		return
 	}
 	gone, changes := s.routes.ConnClosed(c)

@@ -51,10 +51,10 @@ func (m *Message) ID() string {
 	return m.OffsetID
 }
 
-// decodeMessages reads records that lie one after another.
-func decodeMessages(b []byte) ([]Message, error) {
+// decodeMessages reads records that lie one after another; their compressed
+// bodies may unfold to room bytes together.
+func decodeMessages(b []byte, room int) ([]Message, error) {
 	var out []Message
-	room := maxInflated
 	for len(b) > 0 {
 		v, err := record.Parse(b)
 		if err != nil {
@@ -116,7 +116,7 @@ func inflate(b []byte, most int) ([]byte, error) {
 		return nil, fmt.Errorf("compressed body: %w", err)
 	}
 	if len(out) > most {
-		return nil, fmt.Errorf("compressed bodies: more than %d bytes in one answer", maxInflated)
+		return nil, fmt.Errorf("compressed body: more than %d bytes are left for one answer", most)
 	}
 	return out, nil
 }
@@ -273,7 +273,7 @@ func (c *Client) Pull(ctx context.Context, addr string, p Pull) (*Pulled, error)
 		}
 	}
 	if status == PullFound {
-		if out.Messages, err = decodeMessages(resp.Body); err != nil {
+		if out.Messages, err = decodeMessages(resp.Body, maxInflated); err != nil {
 			return nil, &BadAnswer{Addr: addr, Request: r.code, Err: err}
 		}
 	}
@@ -340,7 +340,7 @@ func (c *Client) QueryMessages(ctx context.Context, addr string, q Query) ([]Mes
 	if err != nil {
 		return nil, err
 	}
-	all, err := decodeMessages(resp.Body)
+	all, err := decodeMessages(resp.Body, maxInflated)
 	if err != nil {
 		return nil, &BadAnswer{Addr: addr, Request: r.code, Err: err}
 	}
@@ -375,7 +375,7 @@ func (c *Client) MessageAt(ctx context.Context, addr string, offset int64) (*Mes
 	if err != nil {
 		return nil, orNotFoundText(err, "not find", "message", strconv.FormatInt(offset, 10))
 	}
-	all, err := decodeMessages(resp.Body)
+	all, err := decodeMessages(resp.Body, maxInflated)
 	if err == nil && len(all) != 1 {
 		err = fmt.Errorf("%d records instead of one", len(all))
 	}

@@ -398,7 +398,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add(x)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all, err := decodeMessages(b)
+		all, err := decodeMessages(b, 1<<20)
 		if err == nil && len(b) > 0 && len(all) == 0 {
 			t.Error("bytes without a message and without an error")
 		}
@@ -428,15 +428,15 @@ func TestCompressedBodies(t *testing.T) {
 		return b
 	}
 	for _, flag := range []int32{0, 3 << 8} {
-		all, err := decodeMessages(rec([]byte("hello"), flag))
+		all, err := decodeMessages(rec([]byte("hello"), flag), 5)
 		must(t, err)
 		equal(t, []string{string(all[0].Body), all[0].Compression}, []string{"hello", "zlib"})
 	}
-	all, err := decodeMessages(rec([]byte("hello"), 1<<8))
+	all, err := decodeMessages(rec([]byte("hello"), 1<<8), 5)
 	must(t, err)
 	equal(t, all[0].Compression, "lz4")
-	bomb := rec(make([]byte, maxInflated/4), 0)
-	if _, err := decodeMessages(bytes.Repeat(bomb, 5)); err == nil || !strings.Contains(err.Error(), "record 5: compressed bodies: more than") {
+	bomb := rec(make([]byte, 1000), 0)
+	if _, err := decodeMessages(bytes.Repeat(bomb, 5), 4500); err == nil || !strings.Contains(err.Error(), "record 5: compressed body: more than 500 bytes") {
 		t.Errorf("error %v", err)
 	}
 }
