@@ -175,7 +175,7 @@ func agrees(sent, recorded map[string]string) bool {
 	return true
 }
 
-func load(t *testing.T, name string) []exchange {
+func load(t testing.TB, name string) []exchange {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "wire", name+".jsonl"))
 	if err != nil {
