@@ -46,7 +46,7 @@ queryMsgByUniqueKey | i/msgId* g/consumerGroup d/clientId t/topic* a/showAll! c/
 queryMsgByOffset | t/topic* b/brokerName* i/queueId* o/offset* f/bodyFormat | message get --at B:Q:O | one message by broker, queue and offset
 queryMsgTraceById | i/msgId* t/traceTopic b/beginTimestamp e/endTimestamp c/maxNum | message trace ID | trace of one message
 printMsg | t/topic* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp d/printBody l/lmqParentTopic | message tail TOPIC | print a topic
-printMsgByQueue | t/topic* a/brokerName* i/queueId* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp p/print_msg d/printBody f/calculate | message tail --queue B:Q | print one queue
+printMsgByQueue | t/topic* a/brokerName* i/queueId* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp p/print_msg d/printBody f/calculate | message tail TOPIC --from B:Q:0 | print one queue
 consumeMessage | t/topic* b/brokerName i/queueId o/offset g/consumerGroup s/beginTimestamp e/endTimestamp c/MessageNumber | message tail --last N | pull some messages
 sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
 checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue

@@ -74,6 +74,12 @@ func (c *call) flag(key string) *flagSpec {
 			return f
 		}
 	}
+	// A flag that this vocabulary does not spell still has its default.
+	for i := range c.cmd.flags {
+		if c.cmd.flags[i].key == key {
+			return &c.cmd.flags[i]
+		}
+	}
 	return nil
 }
 

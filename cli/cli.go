@@ -152,6 +152,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		}
 	}
 	c.p.messages(r)
+	if r.empty != "" && len(r.items) == 0 && len(r.errors) == 0 && (c.p.format == "table" || c.p.format == "wide") {
+		fmt.Fprintf(c.io.Err, "note    %s\n", r.empty)
+	}
 	if c.p.broken != nil && !quiet(c.p.broken) {
 		fmt.Fprintf(c.io.Err, "error   cannot write the result: %v  [OUTPUT_FAILED]\n", c.p.broken)
 		return ExitFailed
@@ -251,6 +254,9 @@ func (p *printer) chooseFormat(c *call) error {
 func notBuilt(c *command, old bool) *Message {
 	m := usage("NOT_BUILT", "%s is not built yet; nothing was sent", c.name(old))
 	if old && c.twin != "" {
+		if commands().builtPath(c.twin) {
+			return m.because("its modern form works").try("mqctl " + c.twin)
+		}
 		m.because("its place will be: mqctl %s", c.twin)
 	}
 	return m.try("mqctl help")

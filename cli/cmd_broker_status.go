@@ -236,6 +236,7 @@ func brokerListCommand() *command {
 func runBrokerList(ctx context.Context, c *call) (*result, error) {
 	r := &result{}
 	if c.on("local") {
+		r.empty = "no broker of this user runs here"
 		for _, l := range localBrokers(c) {
 			r.add(l.item())
 		}

@@ -69,7 +69,7 @@ func runClientList(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets)}
+	r := &result{cluster: clusterOf(targets), empty: "no client is online"}
 	if c.on("producers") {
 		return c.allProducers(ctx, r, targets)
 	}

@@ -133,11 +133,20 @@ func (c *call) groupWarnings(ctx context.Context, r *result, p *groupPatch, targ
 }
 
 func (c *call) warnSlaveRead(r *result, it *groupSetItem, v slaveView, p *groupPatch) {
-	if v.slaveRead || it.after.BrokerID == 0 && it.after.WhichBrokerWhenConsumeSlowly == 0 {
+	if v.slaveRead {
 		return
 	}
-	keys := strings.Join(routingKeys(p), " and ")
-	m := warning("SLAVE_READ_DISABLED", it.target.String(), "%s: slaveReadEnable=false, %s has no effect there", it.target, keys)
+	values := map[string]int64{"brokerId": it.after.BrokerID, "whichBrokerWhenConsumeSlowly": it.after.WhichBrokerWhenConsumeSlowly}
+	var idle []string
+	for _, k := range routingKeys(p) {
+		if values[k] != 0 {
+			idle = append(idle, fmt.Sprintf("%s=%d", k, values[k]))
+		}
+	}
+	if len(idle) == 0 {
+		return
+	}
+	m := warning("SLAVE_READ_DISABLED", it.target.String(), "%s: slaveReadEnable=false, so %s cannot take effect there", it.target, strings.Join(idle, " and "))
 	where := it.target.Broker
 	if where == "" {
 		where = it.Addr

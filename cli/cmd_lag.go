@@ -145,6 +145,11 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 		c.lagClients(ctx, r, group, targets, seen)
 	}
 	r.totals, r.extra = totals, totals
+	if totals.Reason != nil {
+		r.empty = map[string]string{
+			"NO_OFFSETS": "the group has stored no offsets yet", "BROADCASTING": "members of a broadcasting group keep their own offsets: there is no backlog to show",
+		}[*totals.Reason]
+	}
 	if c.given("fail-above") && totals.Lag != nil && *totals.Lag > c.whole("fail-above") {
 		r.exit = ExitConditionFalse
 	}

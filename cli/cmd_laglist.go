@@ -169,7 +169,7 @@ func (l *groupLine) hideBroadcast() {
 }
 
 func runGroupList(ctx context.Context, c *call) (*result, error) {
-	r := &result{}
+	r := &result{empty: "no group fits"}
 	lines, err := c.groupLines(ctx, r, func(name string) bool { return c.on("system") || !systemGroup(name) })
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func runGroupList(ctx context.Context, c *call) (*result, error) {
 }
 
 func runLagList(ctx context.Context, c *call) (*result, error) {
-	r := &result{}
+	r := &result{empty: "no group fits"}
 	lines, err := c.groupLines(ctx, r, func(name string) bool { return !systemGroup(name) })
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func runMessageTail(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{}
+	r := &result{empty: "there are no such messages"}
 	for _, rd := range readers {
 		r.cluster = rd.target.Cluster
 	}

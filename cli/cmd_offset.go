@@ -68,7 +68,8 @@ func runOffsetList(ctx context.Context, c *call) (*result, error) {
 	known := map[string]bool{}
 	for _, g := range allGroups(ctx, c, targets) {
 		if _, ok := g.Value[group]; ok {
-			return r, nil // the group is there, it has stored nothing yet
+			r.empty = "the group has stored no offsets yet"
+			return r, nil
 		}
 		for n := range g.Value {
 			known[n] = true

@@ -248,6 +248,7 @@ func trafficCommand() *command {
 		flags: []flagSpec{
 			{key: "topic", long: "topic", short: "t", meta: "TOPIC", complete: "topic", help: "this topic only"},
 			{key: "active", long: "activeTopic", short: "a", kind: kindBool, bareOld: true, help: "only topics with traffic in the last 24 hours"},
+			{key: "system", kind: kindBool, newOnly: true, help: "system topics too"},
 		},
 		view: view{
 			item: trafficItem{}, name: func(item any) string { return item.(trafficItem).Topic }, old: oldTraffic,
@@ -277,6 +278,9 @@ func runTraffic(ctx context.Context, c *call) (*result, error) {
 		topics = []string{want}
 	}
 	r := &result{}
+	if !c.old && !c.on("system") && c.str("topic") == "" {
+		topics = c.visible(ctx, topics)
+	}
 	asks := make([]admin.Target, 0, len(topics))
 	for _, t := range topics {
 		if !strings.HasPrefix(t, "%RETRY%") && !strings.HasPrefix(t, "%DLQ%") {

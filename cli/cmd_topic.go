@@ -147,7 +147,7 @@ func runTopicList(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	r := &result{cluster: c.str("cluster"), extra: c.on("join")}
+	r := &result{cluster: c.str("cluster"), extra: c.on("join"), empty: "no topic fits; --system shows the broker's own"}
 	if c.p.format == "mqadmin" && !c.on("join") {
 		for _, n := range names {
 			r.add(&topicItem{Topic: n})
@@ -335,7 +335,7 @@ func topicRouteCommand() *command {
 		view: view{
 			item: routeItem{}, name: func(item any) string { return item.(*routeItem).Broker }, old: oldTopicRoute,
 			columns: []column{
-				{head: "BROKER", field: "broker"}, {head: "CLUSTER", field: "cluster"}, {head: "ADDRS", field: "brokerAddrs"},
+				{head: "BROKER", field: "broker"}, {head: "CLUSTER", field: "cluster"}, {head: "ADDRS", field: "brokerAddrs", as: asPairs},
 				{head: "READ QUEUES", field: "readQueueNums", as: asNumber}, {head: "WRITE QUEUES", field: "writeQueueNums", as: asNumber},
 				{head: "PERM", field: "perm", as: asPerm},
 			},

@@ -23,6 +23,7 @@ type result struct {
 	raw      []byte // printed as it is, instead of anything else
 	text     []string
 	streamed bool // the items were printed as they came
+	empty    string // why there are no items, for people
 }
 
 // change is what a command that changes something says about itself.

@@ -25,12 +25,13 @@ const (
 	asTime           // an RFC 3339 text
 	asPerm           // permission bits as rw
 	asList           // joined with commas
+	asPairs          // a map as k=v,k=v
 )
 
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList:
+	case asText, asTime, asPerm, asList, asPairs:
 		return false
 	}
 	return true
@@ -58,6 +59,8 @@ func (s *style) cell(v any, f format) string {
 		text = permText(int(number(v)))
 	case asList:
 		text = joined(v)
+	case asPairs:
+		text = joinedPairs(v)
 	default:
 		text = oneLine(plain(v))
 	}
@@ -179,6 +182,14 @@ func joined(v any) string {
 		parts[i] = plain(rv.Index(i).Interface())
 	}
 	return strings.Join(parts, ",")
+}
+
+func joinedPairs(v any) string {
+	m, ok := v.(map[string]string)
+	if !ok {
+		return plain(v)
+	}
+	return strings.Join(pairs(m), ",")
 }
 
 // permText writes permission bits (4 read, 2 write).

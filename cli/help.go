@@ -79,6 +79,9 @@ func oldHelp() string {
 	for _, n := range names {
 		c := r.byOld[strings.ToLower(n)]
 		twin := c.path
+		if twin == "" {
+			twin = c.twin
+		}
 		if c.absent {
 			twin = "not built yet"
 			if c.twin != "" {

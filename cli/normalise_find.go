@@ -106,6 +106,11 @@ func (p *parser) explain(err error, word string) error {
 	}
 	m := usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled)
 	name := strings.TrimLeft(spelled, "-")
+	for i := range p.l.cmd.flags {
+		if f := &p.l.cmd.flags[i]; f.arg > 0 && !p.l.old && (f.key == name || f.long == name) {
+			return m.because("it is an argument of %s", cmd).try("mqctl " + cmd + " " + p.l.cmd.args)
+		}
+	}
 	if near := nearest(name, p.v.names); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
 			m.try("--" + n)
@@ -125,7 +130,7 @@ func (r *registry) owner(name string, not *command, old bool) string {
 			continue
 		}
 		for _, f := range c.flags {
-			if old && (f.long == name || f.short == name) || !old && f.key == name && !f.oldOnly {
+			if old && (f.long == name || f.short == name) || !old && f.key == name && !f.oldOnly && f.arg == 0 {
 				return c.name(old)
 			}
 		}

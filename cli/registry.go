@@ -173,3 +173,16 @@ func (r *registry) words() []string {
 	sort.Strings(out)
 	return out
 }
+
+// builtPath reports whether a line like "message get --uniq" begins with the
+// path of a command that works.
+func (r *registry) builtPath(line string) bool {
+	path := ""
+	for _, w := range strings.Fields(line) {
+		path = strings.TrimSpace(path + " " + w)
+		if c := r.byPath[path]; c != nil {
+			return !c.absent
+		}
+	}
+	return false
+}

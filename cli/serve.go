@@ -99,7 +99,7 @@ func (s *serving) open() error {
 	if err != nil {
 		return badConfig(err)
 	}
-	o.Log = s.log
+	o.Log, o.Version = s.log, versionOf().Version
 	listen, embedded := s.cfg.EmbeddedNameserver()
 	if embedded {
 		s.nsAddr = dialable(listen, s.cfg.Value("brokerIP1"))
