@@ -196,7 +196,7 @@ func (c *Client) conn(ctx context.Context, addr string) (*Conn, error) {
 func (c *Client) dial(addr string, p *peer) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.DialTimeout)
 	nc, err := c.opts.Dial(ctx, addr)
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("no connection within %s: %w", c.opts.DialTimeout, err)
 	}
 	cancel()

@@ -72,13 +72,13 @@ func appendJSONHeader(dst []byte, h *outHeader, ext ExtEncoder, w *ExtWriter) []
 		dst = append(dst, `,"flag":`...)
 		dst = strconv.AppendInt(dst, int64(h.flag), 10)
 		dst = append(dst, `,"language":"`...)
-		dst = appendJSONText(dst, h.language)
+		dst = appendJSONString(dst, h.language)
 		dst = append(dst, `","opaque":`...)
 	}
 	dst = strconv.AppendInt(dst, int64(h.opaque), 10)
 	if h.remark != "" {
 		dst = append(dst, `,"remark":"`...)
-		dst = appendJSONText(dst, h.remark)
+		dst = appendJSONString(dst, h.remark)
 		dst = append(dst, '"')
 	}
 	if h.version == Version {

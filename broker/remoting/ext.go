@@ -24,7 +24,7 @@ type Map map[string]string
 // EncodeExt writes all of m.
 func (m Map) EncodeExt(w *ExtWriter) {
 	for k, v := range m {
-		w.String(k, v)
+		w.raw([]byte(k), []byte(v))
 	}
 }
 
@@ -35,7 +35,7 @@ type None struct{}
 // EncodeExt writes nothing.
 func (None) EncodeExt(*ExtWriter) {}
 
-// String appends one field. Keys are the wire's names and need no escapes.
+// String appends one field. The key is one of the wire's names, which need no escapes.
 func (w *ExtWriter) String(key, value string) {
 	if w.binary {
 		w.binaryKey(key)
@@ -44,7 +44,7 @@ func (w *ExtWriter) String(key, value string) {
 		return
 	}
 	w.jsonKey(key)
-	w.buf = appendJSONText(w.buf, value)
+	w.buf = appendJSONString(w.buf, value)
 	w.buf = append(w.buf, '"')
 }
 
@@ -98,25 +98,22 @@ func (w *ExtWriter) raw(key, value []byte) {
 		w.buf = append(w.buf, value...)
 		return
 	}
-	w.comma()
-	w.buf = append(w.buf, '"')
+	w.jsonKey("")
+	w.buf = w.buf[:len(w.buf)-len(`":"`)]
 	w.buf = appendJSONText(w.buf, key)
 	w.buf = append(w.buf, `":"`...)
 	w.buf = appendJSONText(w.buf, value)
 	w.buf = append(w.buf, '"')
 }
 
-func (w *ExtWriter) comma() {
-	if w.n++; w.n > 1 {
-		w.buf = append(w.buf, ',')
-	}
-}
-
 // jsonKey leaves the buffer behind the value's opening quote.
 func (w *ExtWriter) jsonKey(key string) {
-	w.comma()
-	w.buf = append(w.buf, '"')
-	w.buf = appendJSONText(w.buf, key)
+	if w.n++; w.n > 1 {
+		w.buf = append(w.buf, `,"`...)
+	} else {
+		w.buf = append(w.buf, '"')
+	}
+	w.buf = append(w.buf, key...)
 	w.buf = append(w.buf, `":"`...)
 }
 
@@ -126,50 +123,70 @@ func (w *ExtWriter) binaryKey(key string) {
 	w.buf = append(w.buf, key...)
 }
 
-// plainJSON marks the bytes that stand for themselves in a JSON string.
-var plainJSON = func() (t [256]bool) {
-	for c := 0x20; c < utf8.RuneSelf; c++ {
-		t[c] = c != '"' && c != '\\'
+// appendJSONString appends s as the inside of a JSON string.
+func appendJSONString(dst []byte, s string) []byte {
+	at := len(dst)
+	dst = append(dst, s...)
+	if n := plainPrefix(dst[at:]); n < len(s) {
+		return appendEscaped(dst[:at+n], []byte(s[n:]))
 	}
-	return t
-}()
-
-// appendJSONText appends s as the inside of a JSON string. Bytes that are not UTF-8
-// become U+FFFD, since a peer might drop a frame with bad text.
-func appendJSONText[T string | []byte](dst []byte, s T) []byte {
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if plainJSON[c] {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			var n int
-			if n = runeLen(s, i); n > 0 {
-				i += n
-				continue
-			}
-			dst = append(dst, s[from:i]...)
-			dst = append(dst, `\ufffd`...)
-		} else {
-			dst = append(dst, s[from:i]...)
-			dst = appendEscape(dst, c)
-		}
-		i++
-		from = i
-	}
-	return append(dst, s[from:]...)
+	return dst
 }
 
-// runeLen is the length of the rune at s[i], 0 if there is none.
-func runeLen[T string | []byte](s T, i int) int {
-	var b [utf8.UTFMax]byte
-	n := copy(b[:], s[i:])
-	if r, size := utf8.DecodeRune(b[:n]); r != utf8.RuneError || size > 1 {
-		return size
+// appendJSONText is appendJSONString for bytes.
+func appendJSONText(dst, s []byte) []byte {
+	n := plainPrefix(s)
+	dst = append(dst, s[:n]...)
+	if n < len(s) {
+		return appendEscaped(dst, s[n:])
 	}
-	return 0
+	return dst
+}
+
+// plainPrefix counts the bytes before the first one that does not stand for itself in
+// a JSON string or is not ASCII. It looks at eight bytes at a time, as special does:
+// x-blanks borrows where a byte is below 0x20.
+func plainPrefix(b []byte) int {
+	const (
+		ones   = 0x0101010101010101
+		highs  = 0x8080808080808080
+		blanks = ' ' * ones
+	)
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		q, s := x^('"'*ones), x^('\\'*ones)
+		if (x|(x-blanks)&^x|(q-ones)&^q|(s-ones)&^s)&highs != 0 {
+			break
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
+}
+
+// appendEscaped appends s with escapes. Bytes that are not UTF-8 become U+FFFD, since
+// a peer might drop a frame with bad text.
+func appendEscaped(dst, s []byte) []byte {
+	for len(s) > 0 {
+		n := plainPrefix(s)
+		dst = append(dst, s[:n]...)
+		if s = s[n:]; len(s) == 0 {
+			break
+		}
+		if s[0] < utf8.RuneSelf {
+			dst = appendEscape(dst, s[0])
+			s = s[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(s)
+		dst = utf8.AppendRune(dst, r)
+		s = s[size:]
+	}
+	return dst
 }
 
 func appendEscape(dst []byte, c byte) []byte {

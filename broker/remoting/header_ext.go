@@ -22,6 +22,10 @@ func (s *scanner) scanExt() (Fields, error) {
 		return Fields{}, nil
 	}
 	for {
+		var more bool
+		if w, more = s.packPlain(w); !more {
+			return Fields{raw: s.b[start:w:w]}, nil
+		}
 		key, err := s.extKey()
 		if err != nil {
 			return Fields{}, err
@@ -36,14 +40,53 @@ func (s *scanner) scanExt() (Fields, error) {
 		// w+2 <= where key lies and w+2+len(key)+3 <= where value lies: what is
 		// written has been read.
 		w = packField(s.b, w, key, value)
-		more, err := s.afterExtField()
-		if err != nil {
+		if more, err = s.afterExtField(); err != nil {
 			return Fields{}, err
 		}
 		if !more {
 			return Fields{raw: s.b[start:w:w]}, nil
 		}
 	}
+}
+
+// packPlain takes fields as long as they are of the form "key":"value", without
+// blanks or escapes and with a short key, and packs them from w on. more is false if
+// it came to the object's end; else the next field needs more care. It is one loop
+// without calls because every message of every JSON client passes here.
+func (s *scanner) packPlain(w int) (end int, more bool) {
+	const shortKey = 64
+	b, i := s.b, s.i
+	for i+1 < len(b) && b[i] == '"' {
+		key := i + 1
+		k := key
+		for k < len(b) && b[k] != '"' && b[k] != '\\' && k-key < shortKey {
+			k++
+		}
+		value := k + 3
+		if value > len(b) || b[k] != '"' || b[k+1] != ':' || b[k+2] != '"' {
+			break
+		}
+		v := special(b, value)
+		if v+1 >= len(b) || b[v] != '"' || b[v+1] != ',' && b[v+1] != '}' {
+			break
+		}
+		n := k - key
+		if w+packedKeyLen == key { // nothing before has shrunk: key and value lie where they belong
+			b[w], b[w+1] = 0, byte(n)
+			n = v - value
+			b[k], b[k+1], b[k+2] = byte(n>>16), byte(n>>8), byte(n)
+			w = v
+		} else {
+			w = packField(b, w, b[key:k], b[value:v])
+		}
+		i = v + 2
+		if b[v+1] == '}' {
+			s.i = i
+			return w, false
+		}
+	}
+	s.i = i
+	return w, true
 }
 
 // extKey takes a key and its colon.

@@ -167,7 +167,13 @@ func (s *scanner) str() ([]byte, error) {
 		return nil, s.fail("no string")
 	}
 	start := s.i
-	end := special(s.b, start)
+	end := start
+	for end < len(s.b) && end < start+12 && s.b[end] != '"' && s.b[end] != '\\' {
+		end++ // most are short
+	}
+	if end == start+12 {
+		end = special(s.b, end)
+	}
 	if end == len(s.b) {
 		return nil, s.fail("string without an end")
 	}

@@ -259,7 +259,7 @@ func TestJSONText(t *testing.T) {
 		all = append(all, c)
 	}
 	for _, s := range []string{"", "plain", string(all), "ä€😀\u2028", "cut \xe2\x82", "\xff\xfe", "\ufffd"} {
-		text := append(appendJSONText([]byte{'"'}, s), '"')
+		text := append(appendJSONString([]byte{'"'}, s), '"')
 		var got string
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatalf("%q: %v", text, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -170,7 +171,7 @@ func receive(t testing.TB, c net.Conn) (Header, []byte) {
 func wantClosed(t testing.TB, c net.Conn) {
 	t.Helper()
 	rest, err := io.ReadAll(c)
-	if len(rest) > 0 || err != nil && err != io.ErrClosedPipe {
+	if len(rest) > 0 || err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("read %q, %v from a connection that should be closed", clip(rest), err)
 	}
 }

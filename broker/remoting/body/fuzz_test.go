@@ -12,7 +12,7 @@ import (
 // pack makes a zlib stream.
 func pack(b []byte) []byte {
 	var buf bytes.Buffer
-	z := zlib.NewWriter(&buf)
+	z, _ := zlib.NewWriterLevel(&buf, zlib.BestSpeed)
 	_, _ = z.Write(b)
 	_ = z.Close()
 	return buf.Bytes()

@@ -161,8 +161,13 @@ func (h *SendMessage) set(letter byte, v []byte, seen *uint) *FieldError {
 
 // parseLong reads a number; why is empty if it is one.
 func parseLong(v []byte) (x int64, why string) {
-	if len(v) == 0 {
+	switch len(v) {
+	case 0:
 		return 0, whyMissing
+	case 1:
+		if d := v[0] - '0'; d <= 9 { // most are: flags, queue ids, attempts
+			return int64(d), ""
+		}
 	}
 	x, ok := remoting.ParseInt(v)
 	if !ok {
