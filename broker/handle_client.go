@@ -188,10 +188,8 @@ func (h *clientHandler) register(s *session, r *remoting.Request, hb *body.Heart
 			continue // refused silently, as clients expect: their pulls then get 26
 		}
 		cons := subgroup.Consumer{Group: c.GroupName, ConsumeType: c.ConsumeType, MessageModel: c.MessageModel,
-			ConsumeFromWhere: c.ConsumeFromWhere}
-		if hb.WithoutSub {
-			cons.Subscriptions = h.current(c.GroupName)
-		} else {
+			ConsumeFromWhere: c.ConsumeFromWhere, KeepSubscriptions: hb.WithoutSub}
+		if !hb.WithoutSub {
 			cons.Subscriptions = subscriptions(c.SubscriptionDataSet)
 		}
 		h.members.RegisterConsumer(client, cons)
@@ -200,19 +198,6 @@ func (h *clientHandler) register(s *session, r *remoting.Request, hb *body.Heart
 		h.members.RegisterProducer(client, hb.ProducerDataSet[i].GroupName)
 	}
 	r.Reply(remoting.CodeSuccess, "", heartbeatReply{}, nil)
-}
-
-// current is what a group subscribes to now.
-func (h *clientHandler) current(group string) []subgroup.Subscription {
-	view := h.members.Group(group)
-	if view == nil {
-		return nil
-	}
-	subs := make([]subgroup.Subscription, 0, len(view.Subscriptions))
-	for _, sub := range view.Subscriptions {
-		subs = append(subs, *sub)
-	}
-	return subs
 }
 
 // subscriptions converts what the wire says. Tag codes are computed here: the

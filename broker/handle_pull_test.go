@@ -400,4 +400,3 @@ func jsonFrame(t testing.TB, code, opaque int, ext map[string]string, body []byt
 	b[5], b[6], b[7] = byte(len(h)>>16), byte(len(h)>>8), byte(len(h))
 	return append(append(b, h...), body...)
 }
-

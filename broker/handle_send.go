@@ -492,4 +492,3 @@ func describe(c *topic.Config) string {
 	return fmt.Sprintf("TopicConfig [topicName=%s, readQueueNums=%d, writeQueueNums=%d, perm=%s, topicFilterType=%s, topicSysFlag=%d, order=%t, attributes=%s]",
 		c.TopicName, c.ReadQueueNums, c.WriteQueueNums, perm, c.TopicFilterType, c.TopicSysFlag, c.Order, describeMap(c.Attributes))
 }
-
