@@ -49,7 +49,7 @@ func (r RegisterBroker) Encode() []byte {
 // Java's sender says compressed=false even for one.
 func DecodeRegisterBroker(b []byte, version int) (*RegisterBroker, error) {
 	if len(b) > 0 && b[0] == 0x78 {
-		r, err := decodeCompressed(b, version)
+		r, err := decodeCompressed(b, version, maxRegister)
 		if err != nil {
 			return nil, fmt.Errorf("compressed registration: %w", err)
 		}
@@ -128,13 +128,15 @@ func (u unpacker) entry() ([]byte, error) {
 //
 //	i32 len + DataVersion | i32 topics, each i32 len + line | i32 len + filter servers
 //	from version 413 on: i32 mappings, each i32 len + TopicQueueMappingInfo
-func decodeCompressed(b []byte, version int) (*RegisterBroker, error) {
+//
+// and refuses a stream that unfolds to more than limit bytes.
+func decodeCompressed(b []byte, version int, limit int64) (*RegisterBroker, error) {
 	z, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
-	u := unpacker{r: bufio.NewReader(io.LimitReader(z, maxRegister))}
+	u := unpacker{r: bufio.NewReader(io.LimitReader(z, limit))}
 	r := new(RegisterBroker)
 	w := &r.TopicConfigSerializeWrapper
 	if err := u.json(&w.DataVersion); err != nil {
