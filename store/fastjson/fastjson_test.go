@@ -177,7 +177,7 @@ func configFiles(t testing.TB) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

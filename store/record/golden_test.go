@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -79,7 +80,7 @@ func readGolden(t testing.TB, name string) goldenStore {
 	segments := map[string][]byte{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -122,7 +123,7 @@ func TestGoldenRecords(t *testing.T) {
 				reencode(t, v)
 				at += v.Size()
 			}
-			if _, err := Parse(g.log[at:]); err != ErrMagic {
+			if _, err := Parse(g.log[at:]); !errors.Is(err, ErrMagic) {
 				t.Errorf("behind the last record: %v, want ErrMagic", err)
 			}
 			if len(g.messages) < 25 {
@@ -134,7 +135,7 @@ func TestGoldenRecords(t *testing.T) {
 
 func checkBlank(t *testing.T, g goldenStore, at, left int) {
 	t.Helper()
-	if _, err := Parse(g.log[at:]); err != ErrBlank {
+	if _, err := Parse(g.log[at:]); !errors.Is(err, ErrBlank) {
 		t.Errorf("blank at %d: Parse says %v", at, err)
 	}
 	if !slices.Contains(g.blanks, [2]int{at, left}) {
@@ -283,7 +284,7 @@ func TestGoldenCompression(t *testing.T) {
 		key := msg.Keys()[0]
 		switch key {
 		case "CMP-LZ4", "CMP-ZSTD":
-			if ce, ok := err.(*CompressionError); !ok || ce.Err != nil {
+			if ce := (*CompressionError)(nil); !errors.As(err, &ce) || ce.Err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
 		default:

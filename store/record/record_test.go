@@ -101,11 +101,11 @@ func TestPropertyCRC(t *testing.T) {
 		rec[at] ^= 0x40
 	}
 	plain, _ := Parse(unhex(t, worked))
-	if err := plain.CheckPropertyCRC(); err != ErrNoPropertyCRC {
+	if err := plain.CheckPropertyCRC(); !errors.Is(err, ErrNoPropertyCRC) {
 		t.Errorf("record without it: %v", err)
 	}
 	rec[len(rec)-5] = 'x'
-	if v, _ := Parse(rec); v.CheckPropertyCRC() != ErrNoPropertyCRC {
+	if v, _ := Parse(rec); !errors.Is(v.CheckPropertyCRC(), ErrNoPropertyCRC) {
 		t.Error("digits that are none pass")
 	}
 }
@@ -216,7 +216,7 @@ func TestAppendDraftRefuses(t *testing.T) {
 		{Draft{Topic: make([]byte, MaxTopicBytes+1)}, ErrTopicLength},
 		{Draft{Properties: make([]byte, MaxPropertyBytes+1)}, ErrPropertiesLength},
 	} {
-		if b, err := AppendDraft([]byte("x"), &c.d); err != c.want || string(b) != "x" {
+		if b, err := AppendDraft([]byte("x"), &c.d); !errors.Is(err, c.want) || string(b) != "x" {
 			t.Errorf("error %v, want %v; %d bytes", err, c.want, len(b))
 		}
 	}
@@ -266,7 +266,7 @@ func TestParseRefuses(t *testing.T) {
 		{"properties negative", replace(good, topicAt+4+7, 0x80), ErrLengths},
 		{"properties short", replace(good, topicAt+4+8, 0x2c), ErrLengths},
 	} {
-		if v, err := Parse(c.b); err != c.want {
+		if v, err := Parse(c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v (%d bytes), want %v", c.name, err, v.Size(), c.want)
 		}
 	}
@@ -282,7 +282,7 @@ func TestCheckCRC(t *testing.T) {
 	b := unhex(t, worked)
 	b[88] ^= 1
 	v, err := Parse(b)
-	if err != nil || v.CheckCRC() != ErrBodyCRC {
+	if err != nil || !errors.Is(v.CheckCRC(), ErrBodyCRC) {
 		t.Errorf("a changed body passes: %v", err)
 	}
 }
@@ -361,16 +361,16 @@ func TestBatch(t *testing.T) {
 	for at, n := range map[int]uint32{0: 21, 16: 0xFFFFFFFF, 21: 0} {
 		bad := slices.Clone(one)
 		binary.BigEndian.PutUint32(bad[at:], n)
-		if _, _, err := NextBatchItem(bad); err != ErrBatch {
+		if _, _, err := NextBatchItem(bad); !errors.Is(err, ErrBatch) {
 			t.Errorf("int32 at %d = %d: %v", at, n, err)
 		}
 	}
 	for n := range len(one) {
-		if _, _, err := NextBatchItem(one[:n]); err != ErrBatch {
+		if _, _, err := NextBatchItem(one[:n]); !errors.Is(err, ErrBatch) {
 			t.Errorf("%d of %d bytes: %v", n, len(one), err)
 		}
 	}
-	if _, err := AppendBatchItem(nil, BatchItem{Properties: make([]byte, MaxPropertyBytes+1)}); err != ErrPropertiesLength {
+	if _, err := AppendBatchItem(nil, BatchItem{Properties: make([]byte, MaxPropertyBytes+1)}); !errors.Is(err, ErrPropertiesLength) {
 		t.Errorf("long properties: %v", err)
 	}
 }

@@ -418,7 +418,7 @@ func TestCommitterErrorsAndPanics(t *testing.T) {
 	m := table.NewCommitter(f, func() ([]byte, error) { return snapshot() })
 
 	refused := errors.New("no such topic")
-	if err := m.Change(func() (func(), func(), error) { return nil, nil, refused }); err != refused {
+	if err := m.Change(func() (func(), func(), error) { return nil, nil, refused }); !errors.Is(err, refused) {
 		t.Errorf("refused change: %v", err)
 	}
 	if _, err := mem.Stat(f.Path()); !errors.Is(err, fs.ErrNotExist) {

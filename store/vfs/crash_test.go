@@ -175,7 +175,8 @@ func TestCrashIsReproducible(t *testing.T) {
 		return s.String()
 	}
 	for seed := range uint64(20) {
-		if dump(crash(mem, seed, vfs.CrashOptions{})) != dump(crash(mem, seed, vfs.CrashOptions{})) {
+		first, second := crash(mem, seed, vfs.CrashOptions{}), crash(mem, seed, vfs.CrashOptions{})
+		if dump(first) != dump(second) {
 			t.Fatalf("seed %d gives two different crashes", seed)
 		}
 	}

@@ -128,7 +128,7 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, 0)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return b[:n], err

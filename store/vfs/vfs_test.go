@@ -58,10 +58,10 @@ func TestFiles(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		b := make([]byte, 8)
-		if n, err := f.ReadAt(b, 9998); n != 7 || err != io.EOF || string(b[:7]) != "\x00\x00hello" {
+		if n, err := f.ReadAt(b, 9998); n != 7 || !errors.Is(err, io.EOF) || string(b[:7]) != "\x00\x00hello" {
 			t.Errorf("read %d %v %q", n, err, b)
 		}
-		if n, err := f.ReadAt(b, 10005); n != 0 || err != io.EOF {
+		if n, err := f.ReadAt(b, 10005); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("read at the end: %d %v", n, err)
 		}
 		if n, err := f.ReadAt(b[:5], 10000); n != 5 || err != nil {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ func readGolden(t testing.TB, name string) golden {
 	logs := map[string][]byte{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -87,7 +88,7 @@ func (g golden) keys(t testing.TB) []key {
 	var out []key
 	for at := 0; ; {
 		v, err := record.Parse(g.log[at:])
-		if err == record.ErrBlank {
+		if errors.Is(err, record.ErrBlank) {
 			left, _ := record.Blank(g.log[at:])
 			at += int(left)
 			continue
