@@ -23,6 +23,7 @@ type inventory struct {
 	check      checkpoint.Checkpoint
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
+	hasIndex   bool      // there are index files
 }
 
 type queueFiles struct {
@@ -173,6 +174,11 @@ func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
 	if why != "" {
 		rec.Notes = append(rec.Notes, why)
 	}
+	index, err := s.opt.FS.ReadDir(s.indexDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	inv.hasIndex = len(index) > 0
 	inv.progress = p
 	inv.lastWriter = p != nil && s.wroteLast(inv, p)
 	return nil

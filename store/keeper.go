@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	markInterval = 10 * time.Second // and to the disk
 	markBytes    = 256 << 20        // or when that much log came since
 	diskInterval = 5 * time.Second
+	idleTicks    = 30 // ticks of keepInterval after which memory goes
 )
 
 // keeper is the state of the slow work: what is written and synced in the
@@ -27,6 +29,8 @@ type keeper struct {
 	marked   int64     // dispatch position of the last mark
 	lastMark time.Time // of the last mark
 	warm     []*Queue  // synced by the last mark
+	idleEnd  int64     // end of the log at the last look
+	idle     int       // looks without a new message
 }
 
 // keepLoop writes queue units every second, marks every ten, and watches the
@@ -44,6 +48,8 @@ func (s *Store) keepLoop(ctx context.Context) error {
 			s.checkDisk()
 		case <-s.keepWake:
 			s.catchUp()
+		case <-s.writeWake:
+			s.writeQueues()
 		case <-tick.C:
 			s.catchUp()
 			s.keepOnce()
@@ -63,18 +69,26 @@ func (s *Store) catchUp() {
 	s.dispatch()
 }
 
-// keepOnce writes what queues hold in memory, and marks if it is time.
-func (s *Store) keepOnce() {
+// writeQueues writes what queues hold in memory.
+func (s *Store) writeQueues() {
 	s.disp.mu.Lock()
-	dirty := append([]*Queue(nil), s.disp.dirty...)
-	s.disp.trim()
+	dirty := slices.Clone(s.disp.dirty)
 	s.disp.mu.Unlock()
 	for _, q := range dirty {
 		if err := q.cq.Write(); err != nil {
-			s.queueFailed(err)
+			s.background("write a queue", err)
 			return
 		}
 	}
+}
+
+// keepOnce writes queues and index, and marks if it is time.
+func (s *Store) keepOnce() {
+	s.writeQueues()
+	s.disp.mu.Lock()
+	s.disp.trim()
+	s.disp.mu.Unlock()
+	s.dropIdleTail()
 	if s.index != nil {
 		if err := s.index.Flush(); err != nil {
 			s.indexFailed(err)
@@ -88,7 +102,7 @@ func (s *Store) keepOnce() {
 		return
 	}
 	if err := s.mark(false); err != nil {
-		s.queueFailed(err)
+		s.background("write queues and checkpoint", err)
 	}
 }
 
@@ -103,6 +117,22 @@ func (d *dispatcher) trim() {
 		d.fresh = pending{}
 	}
 	d.pendMu.Unlock()
+}
+
+// dropIdleTail frees the copy of the newest bytes of a log that does not grow.
+func (s *Store) dropIdleTail() {
+	k := &s.keep
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if end := s.log.End(); end != k.idleEnd {
+		k.idleEnd, k.idle = end, 0
+		return
+	}
+	if k.idle++; k.idle == idleTicks {
+		s.appendMu.Lock()
+		s.log.DropTail()
+		s.appendMu.Unlock()
+	}
 }
 
 // mark syncs queues, index and log, and then notes on disk how far they are:
@@ -214,7 +244,3 @@ func (s *Store) writeProgress(pos int64, clean bool) error {
 	}
 	return nil
 }
-
-// queueFailed handles an error of the background work: a full disk heals, a
-// sick one does not.
-func (s *Store) queueFailed(err error) { s.background("write queues and checkpoint", err) }

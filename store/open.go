@@ -97,7 +97,7 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	if err != nil {
 		return err
 	}
-	if s.log, err = commitlog.Open(s.opt.FS, s.opt.CommitLogDir, inv.logBytes, files); err != nil {
+	if s.log, err = commitlog.Open(s.opt.FS, s.opt.CommitLogDir, inv.logBytes, files, !s.opt.SyncFlush); err != nil {
 		return err
 	}
 	if n := len(files); n > 0 && files[n-1].Size < inv.logBytes {
@@ -110,6 +110,12 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	s.shared = &consumequeue.Shared{
 		FS: s.opt.FS, FileBytes: inv.unitFile, Files: segfile.NewCache(maxOpenQueueFiles),
 		TempFile: filepath.Join(s.ownDir, "new-queue-file"), BufferBytes: queueBufferBytes,
+		NeedsFile: func() { notify(s.writeWake) },
+	}
+	// A name left by a crash must not be emptied by the next Create: on some
+	// file systems it may be a second name of a queue file.
+	if err := s.opt.FS.Remove(s.shared.TempFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if s.check, err = checkpoint.OpenFile(s.opt.FS, s.checkpointFile()); err != nil {
 		return err

@@ -51,7 +51,7 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	end, err := r.scan()
-	if errors.Is(err, errGap) {
+	for errors.Is(err, errGap) { // more than twice only if files are missing
 		r.note("a queue lacks entries, all queues are checked against the whole log")
 		r.from, r.full = s.log.Min(), true
 		end, err = r.scan()
@@ -91,17 +91,42 @@ func (r *recovery) chooseStart() error {
 		}
 	}
 	r.limit = r.from
+	if err := r.startIndex(); err != nil {
+		return err
+	}
 	r.full = r.from <= log.Min()
-	if r.s.index == nil {
+	r.checkHoles()
+	return nil
+}
+
+// startIndex begins the scan early enough for the index. What it has from
+// there on is put in again: that part may be torn or ahead of the log.
+func (r *recovery) startIndex() error {
+	x := r.s.index
+	if x == nil {
 		return nil
 	}
-	if r.rec.Clean {
-		r.indexFrom = r.s.index.EndPhys() + 1
-		return nil
+	if !r.rec.Clean {
+		if err := x.Truncate(r.from); err != nil {
+			return err
+		}
+		if end := x.EndPhys(); end >= 0 || r.inv.hasIndex {
+			r.from = max(r.s.log.Min(), min(r.from, end))
+		}
 	}
-	// What the index has from there on is put in again: that part may be torn.
-	r.indexFrom = r.from
-	return r.s.index.Truncate(r.from)
+	r.indexFrom = x.EndPhys() + 1
+	return nil
+}
+
+// checkHoles looks for files missing in the middle of the log.
+func (r *recovery) checkHoles() {
+	bases := r.s.log.Bases()
+	for i := 1; i < len(bases); i++ {
+		if want := bases[i-1] + r.s.log.SegmentBytes(); bases[i] != want {
+			r.damaged = true
+			r.note("commit log files from %d to %d are missing: their messages are lost", want, bases[i])
+		}
+	}
 }
 
 // startLikeApache: after a clean stop the newest file with a record; else the

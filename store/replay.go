@@ -29,13 +29,20 @@ func (r *recovery) replay(v record.View) error {
 	return r.replayUnit(&e)
 }
 
+// replayUnit appends the unit of a record, if the queue does not have it. errGap
+// asks for a scan of the whole log.
 func (r *recovery) replayUnit(e *entry) error {
 	q := e.q
 	first, end := q.cq.Bounds()
 	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
 	switch {
 	case e.offset < first:
-		return nil
+		// The log has a message that the queue's files begin behind: the first
+		// of them is missing.
+		if err := q.cq.Reset(); err != nil {
+			return err
+		}
+		return errGap
 	case e.offset < end:
 		return r.compare(q, e, u)
 	case e.offset > end:

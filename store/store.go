@@ -56,6 +56,7 @@ type Store struct {
 
 	prepareWake chan struct{}
 	keepWake    chan struct{}
+	writeWake   chan struct{}
 	keep        keeper
 
 	running atomic.Bool
@@ -131,6 +132,7 @@ func newStore(o Options) *Store {
 		opt: o, queueDir: filepath.Join(o.Dir, "consumequeue"), ownDir: filepath.Join(o.Dir, "mqctl"),
 		memoryBytes: o.MemoryBytes,
 		prepareWake: make(chan struct{}, 1), keepWake: make(chan struct{}, 1),
+		writeWake: make(chan struct{}, 1),
 	}
 	s.flush.wake, s.flush.armed = make(chan struct{}, 1), make(chan struct{}, 1)
 	if s.memoryBytes <= 0 {

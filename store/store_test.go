@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -144,4 +145,10 @@ func TestAppendReadReopen(t *testing.T) {
 	check()
 	put(t, s, "orders", 0, "after")
 	closeStore(t, s)
+}
+
+func asDamaged(err error, d **store.DamagedError) bool { return errors.As(err, d) }
+
+func contextWithCancel() (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.Background())
 }

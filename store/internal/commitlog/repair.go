@@ -77,7 +77,7 @@ func (l *Log) takeAway(s *segment, asideDir string) error {
 // zeros. It returns the distance to the last byte that was not.
 func (l *Log) clear(s *segment, pos int64) (cut int64, err error) {
 	start := pos
-	buf := make([]byte, scanWindow)
+	buf := make([]byte, min(scanWindow, l.segBytes))
 	zeros := int64(0)
 	for end := s.base + l.segBytes; pos < end && zeros < zeroRun; {
 		n := min(int64(len(buf)), end-pos)
@@ -104,7 +104,7 @@ func (l *Log) clear(s *segment, pos int64) (cut int64, err error) {
 }
 
 func (l *Log) empty(s *segment) (bool, error) {
-	buf := make([]byte, scanWindow)
+	buf := make([]byte, min(scanWindow, l.segBytes))
 	zeros := int64(0)
 	for at := int64(0); at < l.segBytes && zeros < zeroRun; {
 		n := min(int64(len(buf)), l.segBytes-at)

@@ -168,7 +168,7 @@ func (l *Log) FirstRecord(base int64) (record.View, error) {
 // through all segments, and gives up after a long run of zeros.
 func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
 	zeros := int64(0)
-	buf := make([]byte, scanWindow)
+	buf := make([]byte, min(scanWindow, l.segBytes))
 	// A record is recognised by bytes 4 to 6; so each window overlaps the one
 	// before by what may be cut off.
 	const overlap = 64

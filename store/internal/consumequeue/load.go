@@ -77,6 +77,18 @@ func (q *Queue) Cut(end int64) {
 	q.end = end
 }
 
+// Reset makes the queue empty and removes its files.
+func (q *Queue) Reset() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sh.buffered.Add(-int64(len(q.ring)))
+	q.ring = nil
+	q.end, q.written, q.ringFrom = q.first, q.first, q.first
+	err := q.dropBehind()
+	q.first, q.end, q.written, q.ringFrom = 0, 0, 0, 0
+	return err
+}
+
 // Settle writes the units out, removes the files behind the end and zeroes the
 // rest of the last one, so that no stale unit comes back at the next start. A
 // queue without units keeps no file.
@@ -86,11 +98,19 @@ func (q *Queue) Settle() error {
 	if err := q.writeLocked(); err != nil {
 		return err
 	}
+	if err := q.dropBehind(); err != nil || q.nextBase < 0 {
+		return err
+	}
+	last := q.nextBase - q.sh.FileBytes
+	return q.zeroTail(last, q.end*UnitBytes-last)
+}
+
+// dropBehind removes the files that begin at or behind the end.
+func (q *Queue) dropBehind() error {
 	if q.nextBase < 0 {
 		return nil
 	}
-	last := q.nextBase - q.sh.FileBytes
-	for ; last >= q.end*UnitBytes && last >= 0; last -= q.sh.FileBytes {
+	for last := q.nextBase - q.sh.FileBytes; last >= q.end*UnitBytes; last -= q.sh.FileBytes {
 		q.sh.Files.Forget(q)
 		if err := q.removeFile(last); err != nil {
 			return err
@@ -102,14 +122,14 @@ func (q *Queue) Settle() error {
 		}
 		q.nextBase = last
 	}
-	return q.zeroTail(last, q.end*UnitBytes-last)
+	return nil
 }
 
 // zeroTail zeroes what lies behind the end of a file, up to the first 64 KiB
 // that are zero already: ten thousand sparse files need not be read through.
 func (q *Queue) zeroTail(base, at int64) error {
-	buf := make([]byte, 1<<16)
-	zero := make([]byte, 1<<16)
+	buf := make([]byte, min(1<<16, q.sh.FileBytes-at))
+	zero := make([]byte, len(buf))
 	for at < q.sh.FileBytes {
 		n := min(int64(len(buf)), q.sh.FileBytes-at)
 		if err := q.readFile(buf[:n], base, at); err != nil {
@@ -139,19 +159,49 @@ func allZero(b []byte) bool {
 // void; end if none.
 func (q *Queue) FirstFrom(minPhys int64) (int64, error) {
 	first, end := q.Bounds()
+	first, u, err := q.skipVoids(first, end)
+	if err != nil || first == end || u.Phys >= minPhys {
+		return first, err
+	}
 	var failed error
-	var buf [UnitBytes]byte
 	n := sort.Search(int(end-first), func(i int) bool {
 		if failed != nil {
 			return true
 		}
-		if _, err := q.ReadRaw(buf[:], first+int64(i)); err != nil && !Missing(err) {
-			failed = err
-		}
-		u := Decode(buf[:])
-		return !u.IsVoid() && u.Phys >= minPhys
+		var at int64
+		var u Unit
+		at, u, failed = q.skipVoids(first+int64(i), end)
+		return at == end || u.Phys >= minPhys
 	})
-	return first + int64(n), failed
+	if failed != nil {
+		return 0, failed
+	}
+	first, _, err = q.skipVoids(first+int64(n), end)
+	return first, err
+}
+
+// skipVoids returns the first unit from at on that is no void, end if none.
+func (q *Queue) skipVoids(at, end int64) (int64, Unit, error) {
+	var buf [64 * UnitBytes]byte
+	want := int64(1) // nearly always the first is none
+	for at < end {
+		n, err := q.ReadRaw(buf[:min(want, end-at)*UnitBytes], at)
+		if Missing(err) {
+			at = q.NextFile(at)
+			continue
+		}
+		if err != nil || n == 0 {
+			return at, Unit{}, err
+		}
+		for i := range n {
+			if u := Decode(buf[i*UnitBytes:]); !u.IsVoid() {
+				return at + int64(i), u, nil
+			}
+		}
+		at += int64(n)
+		want = 64
+	}
+	return end, Unit{}, nil
 }
 
 // Overwrite replaces an existing unit.

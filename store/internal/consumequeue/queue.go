@@ -16,6 +16,8 @@ const (
 	minRingUnits = 16  // 320 bytes: what a queue with a message now and then costs
 	maxRingUnits = 512 // 10 KiB
 	runUnits     = 256 // written at once when a queue is busy: 5120 bytes
+	// rollRingUnits is how far a ring may grow while the next file is made.
+	rollRingUnits = 1 << 16
 )
 
 // Shared is what the queues of one store have in common.
@@ -30,6 +32,9 @@ type Shared struct {
 	// BufferBytes bounds the memory of all rings, softly: beyond it rings stop
 	// growing.
 	BufferBytes int64
+	// NeedsFile is called when a busy queue needs its next file: somebody who
+	// can wait for the disk should call Write.
+	NeedsFile func()
 
 	buffered atomic.Int64
 	makeMu   sync.Mutex // one TempFile at a time
@@ -53,7 +58,9 @@ type Queue struct {
 	written  int64
 	ring     []byte // a multiple of UnitBytes; nil while idle
 	ringFrom int64
-	nextBase int64   // position of the first byte behind the last file; -1: no file
+	nextBase int64 // position of the first byte behind the last file; -1: no file
+	rolling  bool  // somebody makes the next file, without holding mu
+	rolled   *sync.Cond
 	unsynced []int64 // bases of files written since the last sync
 	newNames bool    // a file was made since the last sync
 	gone     bool    // deleted: nothing is written any more
@@ -62,7 +69,9 @@ type Queue struct {
 // New makes an empty queue in dir; nothing is created on disk before the first
 // unit is written.
 func New(sh *Shared, dir string) *Queue {
-	return &Queue{sh: sh, dir: dir, nextBase: -1}
+	q := &Queue{sh: sh, dir: dir, nextBase: -1}
+	q.rolled = sync.NewCond(&q.mu)
+	return q
 }
 
 // Bounds returns the first unit number and the next one.
@@ -72,13 +81,16 @@ func (q *Queue) Bounds() (first, end int64) {
 	return q.first, q.end
 }
 
-// StartAt gives an empty queue without files its first unit number; the units
-// of its first file before that are written as void (Java's pre-blank).
+// StartAt gives an empty queue its first unit number; the units of its first
+// file before that are written as void (Java's pre-blank).
 func (q *Queue) StartAt(unit int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.nextBase >= 0 || q.end != q.first {
+	if q.end != q.first {
 		return fmt.Errorf("queue %s already has units", q.dir)
+	}
+	if err := q.dropBehind(); err != nil {
+		return err
 	}
 	perFile := q.sh.FileBytes / UnitBytes
 	q.first = unit / perFile * perFile
@@ -107,8 +119,11 @@ func (q *Queue) appendLocked(u Unit) error {
 	}
 	u.Put(q.ring[q.slot(q.end):])
 	q.end++
-	if q.end-q.written >= runUnits {
-		_ = q.writeLocked() // stays in memory; the next write tries again
+	if n := q.end - q.written; n%runUnits == 0 {
+		needFile, _ := q.writeOpen() // what fails stays in memory; the next write tries again
+		if needFile && !q.rolling && q.sh.NeedsFile != nil {
+			q.sh.NeedsFile()
+		}
 	}
 	return nil
 }
@@ -120,15 +135,22 @@ func (q *Queue) ringFull() bool        { return q.end-q.written >= q.units() }
 // makeRoom gives the queue a ring, or a larger one, or writes the ring out.
 func (q *Queue) makeRoom() error {
 	n := q.units()
-	switch {
-	case n == 0:
+	if n == 0 {
 		q.setRing(minRingUnits)
 		return nil
-	case n < maxRingUnits && q.sh.buffered.Load() < q.sh.BufferBytes:
-		q.setRing(n * 2)
-		return nil
 	}
-	return q.writeLocked()
+	small := n < maxRingUnits && q.sh.buffered.Load() < q.sh.BufferBytes
+	if !small {
+		needFile, err := q.writeOpen()
+		if err != nil || !q.ringFull() {
+			return err
+		}
+		if !needFile || n >= rollRingUnits {
+			return q.writeLocked()
+		}
+	}
+	q.setRing(n * 2)
+	return nil
 }
 
 // setRing moves what the ring holds to one of n units.
@@ -155,7 +177,7 @@ func (q *Queue) ringStart() int64 {
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.written == q.end || q.gone {
+	if (q.written == q.end || q.gone) && !q.rolling {
 		q.sh.buffered.Add(-int64(len(q.ring)))
 		q.ring = nil
 		q.ringFrom = q.end

@@ -1,6 +1,7 @@
 package consumequeue
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -8,7 +9,7 @@ import (
 	"mqctl/store/internal/segfile"
 )
 
-// Write puts all units into the files (not yet synced).
+// Write puts all units into the files (not yet synced), making files as needed.
 func (q *Queue) Write() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -16,31 +17,51 @@ func (q *Queue) Write() error {
 }
 
 func (q *Queue) writeLocked() error {
+	for {
+		needFile, err := q.writeOpen()
+		if err != nil || !needFile {
+			return err
+		}
+		if q.rolling {
+			q.rolled.Wait()
+			continue
+		}
+		if err := q.roll(); err != nil {
+			return err
+		}
+	}
+}
+
+// writeOpen writes what goes into files that exist. It reports whether units
+// are left for which there is no file.
+func (q *Queue) writeOpen() (needFile bool, err error) {
 	if q.gone {
 		q.written = q.end
 	}
 	for q.written < q.end {
-		slot := q.slot(q.written)
-		at := q.written * UnitBytes
-		base := at / q.sh.FileBytes * q.sh.FileBytes
-		n := min(
-			(q.end-q.written)*UnitBytes,
-			int64(len(q.ring))-slot,
-			base+q.sh.FileBytes-at,
-		)
-		if err := q.writeRun(q.ring[slot:slot+n], base, at-base); err != nil {
-			return err
+		run, base, at := q.nextRun()
+		if base >= q.nextBase {
+			return true, nil
 		}
-		q.written += n / UnitBytes
+		if err := q.writeRun(run, base, at); err != nil {
+			return false, err
+		}
+		q.written += int64(len(run)) / UnitBytes
 	}
-	return nil
+	return false, nil
 }
 
-// writeRun writes units into one file, making it if they are its first.
+// nextRun is the units that can be written next in one piece, and where.
+func (q *Queue) nextRun() (run []byte, base, at int64) {
+	slot := q.slot(q.written)
+	pos := q.written * UnitBytes
+	base = pos / q.sh.FileBytes * q.sh.FileBytes
+	n := min((q.end-q.written)*UnitBytes, int64(len(q.ring))-slot, base+q.sh.FileBytes-pos)
+	return q.ring[slot : slot+n], base, pos - base
+}
+
+// writeRun writes units into a file that exists.
 func (q *Queue) writeRun(run []byte, base, at int64) error {
-	if base >= q.nextBase {
-		return q.makeFile(run, base, at)
-	}
 	h, err := q.sh.Files.Acquire(q, base)
 	if err != nil {
 		return err
@@ -59,9 +80,50 @@ func (q *Queue) mark(base int64) {
 	}
 }
 
+// roll makes the next file with the units that come first in it. The lock is
+// not held meanwhile; rolling keeps others from doing the same.
+func (q *Queue) roll() error {
+	run, base, at := q.nextRun()
+	run = bytes.Clone(run)
+	second := q.nextBase >= 0
+	bases, newNames := q.unsynced, q.newNames
+	q.unsynced, q.newNames = nil, false
+	q.rolling = true
+	q.mu.Unlock()
+
+	var err error
+	if second {
+		err = q.syncFiles(bases, newNames)
+		bases, newNames = nil, false
+	}
+	if err == nil {
+		err = q.makeFile(run, base, at, second)
+	}
+
+	q.mu.Lock()
+	q.rolling = false
+	q.rolled.Broadcast()
+	q.unsynced = append(bases, q.unsynced...)
+	q.newNames = q.newNames || newNames
+	switch {
+	case q.gone:
+		return nil // whoever deletes the queue waits, and removes the file
+	case err != nil:
+		return err
+	}
+	q.nextBase = base + q.sh.FileBytes
+	q.written += int64(len(run)) / UnitBytes
+	q.newNames = true
+	q.mark(base)
+	return nil
+}
+
 // makeFile makes the file that starts at base together with its first units:
-// beside, then renamed, so that not even a crash leaves one without units.
-func (q *Queue) makeFile(run []byte, base, at int64) error {
+// beside, then renamed, so that not even a crash leaves one without units. For
+// the same reason the units of a second file are safe before its name, as is
+// the file before it: Apache believes a file of zeros behind a full one, and
+// does not start if one in the middle is short.
+func (q *Queue) makeFile(run []byte, base, at int64, second bool) error {
 	if err := q.sh.FS.MkdirAll(q.dir); err != nil {
 		return err
 	}
@@ -74,9 +136,7 @@ func (q *Queue) makeFile(run []byte, base, at int64) error {
 	if err = f.Truncate(q.sh.FileBytes); err == nil {
 		_, err = f.WriteAt(run, at)
 	}
-	if err == nil && q.nextBase >= 0 {
-		// Behind a full file Apache believes a file of zeros; so the units must
-		// be safe before the name is.
+	if err == nil && second {
 		err = f.Datasync()
 	}
 	name := filepath.Join(q.dir, segfile.Name(base))
@@ -88,12 +148,8 @@ func (q *Queue) makeFile(run []byte, base, at int64) error {
 	}
 	if err != nil {
 		q.sh.FS.Remove(q.sh.TempFile) // best effort, the next Create empties it
-		return err
 	}
-	q.nextBase = base + q.sh.FileBytes
-	q.newNames = true
-	q.mark(base)
-	return nil
+	return err
 }
 
 // Sync makes the units written so far safe. Only one Sync may run at a time.
@@ -145,6 +201,9 @@ func (q *Queue) syncFiles(bases []int64, newNames bool) error {
 func (q *Queue) Delete() error {
 	q.mu.Lock()
 	q.gone = true
+	for q.rolling {
+		q.rolled.Wait()
+	}
 	q.written = q.end
 	q.nextBase = -1
 	q.unsynced, q.newNames = nil, false
