@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,9 @@ import (
 
 var host = netip.MustParseAddrPort("127.0.0.1:10911")
 
-// fakeMessages is a log in memory. Its methods are called by Run and, between
-// rounds, by tests in a synctest bubble, which wait for Run to rest first.
+// fakeMessages is a log in memory.
 type fakeMessages struct {
+	mu        sync.Mutex
 	queues    [][]store.Unit
 	log       [][]byte // the message of Phys i, nil: cannot be read
 	min       record.PhysOffset
@@ -40,11 +41,15 @@ func newFake(levels int) *fakeMessages {
 }
 
 func (f *fakeMessages) bounds(level int) (first, end, next record.QueueOffset) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	n := record.QueueOffset(len(f.queues[level]))
 	return 0, n, n
 }
 
 func (f *fakeMessages) units(dst []store.Unit, level int, from record.QueueOffset, n int) []store.Unit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.noUnits {
 		return dst
 	}
@@ -53,6 +58,8 @@ func (f *fakeMessages) units(dst []store.Unit, level int, from record.QueueOffse
 }
 
 func (f *fakeMessages) message(dst []byte, p record.PhysOffset) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if int(p) >= len(f.log) {
 		return dst, &store.NoRecordError{Phys: p}
 	}
@@ -62,9 +69,22 @@ func (f *fakeMessages) message(dst []byte, p record.PhysOffset) ([]byte, error) 
 	return append(dst, f.log[p]...), nil
 }
 
-func (f *fakeMessages) first() record.PhysOffset { return f.min }
+func (f *fakeMessages) first() record.PhysOffset {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.min
+}
+
+// set changes the fake while the scheduler runs.
+func (f *fakeMessages) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
 
 func (f *fakeMessages) flushed() record.PhysOffset {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.flushedTo < 0 {
 		return f.end
 	}
@@ -77,6 +97,8 @@ func (f *fakeMessages) add(d *record.Draft) int {
 }
 
 func (f *fakeMessages) append() (fates []store.Status, end record.PhysOffset) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, text := range f.batch {
 		st := store.PutOK
 		if f.fate != nil {
@@ -93,13 +115,15 @@ func (f *fakeMessages) append() (fates []store.Status, end record.PhysOffset) {
 }
 
 func (f *fakeMessages) waitFlushed(ctx context.Context, p record.PhysOffset) {
-	if f.flushedTo >= 0 {
+	if f.flushed() < p {
 		<-ctx.Done()
 	}
 }
 
 // put adds a message to a level (1-based), due after d.
 func (f *fakeMessages) put(t testing.TB, level int, d time.Duration, body string, props ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	t.Helper()
 	if props == nil {
 		props = []string{"REAL_TOPIC", "orders", "REAL_QID", "1", "DELAY", fmt.Sprint(level)}
@@ -161,6 +185,8 @@ func wait(d time.Duration) {
 
 func (r *running) want(t testing.TB, want ...string) {
 	t.Helper()
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
 	if got := strings.Join(r.f.delivered, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("delivered\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
@@ -232,7 +258,7 @@ func TestRetriesWhatCannotBeStored(t *testing.T) {
 		f.put(t, 2, 1250*time.Millisecond, "other")
 		r := start(t, vfs.NewMem(), f, time.Second, 2*time.Second)
 		wait(1450 * time.Millisecond)
-		bad = false
+		f.set(func() { bad = false })
 		wait(time.Minute)
 		r.want(t, "orders-1 a 1s", "orders-1 other 1.25s", "orders-1 b 1.5s")
 		r.stop()
@@ -285,7 +311,7 @@ func TestUnreadableMessageIsTriedAgain(t *testing.T) {
 		f.log[1] = nil
 		r := start(t, vfs.NewMem(), f, time.Second)
 		wait(250 * time.Millisecond)
-		f.log[1] = record
+		f.set(func() { f.log[1] = record })
 		wait(time.Minute)
 		r.want(t, "orders-1 a 0s", "orders-1 b 300ms")
 		r.stop()
@@ -298,7 +324,7 @@ func TestUnreadableQueueIsTriedAgain(t *testing.T) {
 		f.put(t, 1, 0, "a")
 		f.noUnits = true
 		r := start(t, vfs.NewMem(), f, time.Second)
-		f.noUnits = false
+		f.set(func() { f.noUnits = false })
 		wait(time.Minute)
 		r.want(t, "orders-1 a 10s")
 		r.stop()
@@ -336,7 +362,7 @@ func TestProgressOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
 		f := newFake(3)
-		f.flushedTo = 0
+		f.set(func() { f.flushedTo = 0 })
 		r := start(t, mem, f, time.Second, time.Second, time.Second)
 		f.put(t, 1, 0, "a")
 		f.put(t, 3, 0, "b")
@@ -346,12 +372,12 @@ func TestProgressOnDisk(t *testing.T) {
 		if got := saved(t, mem); got != "{1:0,3:0\n\t}\n}" {
 			t.Errorf("before the copies are flushed: %s", got)
 		}
-		f.flushedTo = 1
+		f.set(func() { f.flushedTo = 1 })
 		wait(1100 * time.Millisecond)
 		if got := saved(t, mem); got != "{1:1,3:0\n\t}\n}" {
 			t.Errorf("after the first is flushed: %s", got)
 		}
-		f.flushedTo = 2
+		f.set(func() { f.flushedTo = 2 })
 		wait(1100 * time.Millisecond)
 		if got := saved(t, mem); got != "{1:1,3:1\n\t}\n}" {
 			t.Errorf("after both are flushed: %s", got)
@@ -361,13 +387,13 @@ func TestProgressOnDisk(t *testing.T) {
 		}
 		// A restart goes on from there.
 		r.stop()
-		f.delivered = nil
+		f.set(func() { f.delivered = nil })
 		f.put(t, 1, 0, "c")
-		f.start = time.Now()
+		f.set(func() { f.start = time.Now() })
 		r = start(t, mem, f, time.Second, time.Second, time.Second)
 		wait(time.Minute)
 		r.want(t, "orders-1 c 0s")
-		f.flushedTo = 3
+		f.set(func() { f.flushedTo = 3 })
 		r.stop()
 		if got := saved(t, mem); got != "{1:2,3:1\n\t}\n}" {
 			t.Errorf("after the stop: %s", got)
@@ -381,7 +407,7 @@ func TestStopBeforeFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
 		f := newFake(1)
-		f.flushedTo = 0
+		f.set(func() { f.flushedTo = 0 })
 		f.put(t, 1, 0, "a")
 		r := start(t, mem, f, time.Second)
 		begin := time.Now()
@@ -392,7 +418,7 @@ func TestStopBeforeFlush(t *testing.T) {
 		if got := saved(t, mem); got == "{1:1\n\t}\n}" {
 			t.Error("progress is ahead of the copies")
 		}
-		f.flushedTo = 1
+		f.set(func() { f.flushedTo = 1 })
 		if err := r.Persist(); err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +432,7 @@ func TestMarksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
 		f := newFake(1)
-		f.flushedTo = 0
+		f.set(func() { f.flushedTo = 0 })
 		s, err := load(fakeOptions(mem, time.Second), f)
 		if err != nil {
 			t.Fatal(err)

@@ -34,8 +34,7 @@ type topicStats struct {
 	nums      item
 	size      item
 	idleSince atomic.Int64
-	// groups is replaced when a group is added; few groups read a topic.
-	groups atomic.Pointer[map[string]*groupStats]
+	groups    live.Map[groupStats]
 }
 
 // groupStats are the items of one group on one topic.
@@ -87,7 +86,6 @@ func (s *Stats) topic(name []byte) *topicStats {
 	}
 	fresh := &topicStats{system: topic.IsSystemOf(s.cluster, string(name))}
 	fresh.idleSince.Store(s.now())
-	fresh.groups.Store(&map[string]*groupStats{})
 	t := s.topics.SetIfAbsent(string(name), fresh)
 	if t == fresh {
 		s.keys.Add(1)
@@ -95,28 +93,22 @@ func (s *Stats) topic(name []byte) *topicStats {
 	return t
 }
 
-// group finds or makes the items of a group on a topic.
+// group finds or makes the items of a group on a topic; nil if there are too
+// many.
 func (s *Stats) group(t *topicStats, name []byte) *groupStats {
-	for {
-		groups := t.groups.Load()
-		if g := (*groups)[string(name)]; g != nil {
-			return g
-		}
-		if s.keys.Load() >= maxKeys {
-			return nil
-		}
-		next := make(map[string]*groupStats, len(*groups)+1)
-		for k, g := range *groups {
-			next[k] = g
-		}
-		g := &groupStats{}
-		g.idleSince.Store(s.now())
-		next[string(name)] = g
-		if t.groups.CompareAndSwap(groups, &next) {
-			s.keys.Add(1)
-			return g
-		}
+	if g := t.groups.GetBytes(name); g != nil {
+		return g
 	}
+	if s.keys.Load() >= maxKeys {
+		return nil
+	}
+	fresh := &groupStats{}
+	fresh.idleSince.Store(s.now())
+	g := t.groups.SetIfAbsent(string(name), fresh)
+	if g == fresh {
+		s.keys.Add(1)
+	}
+	return g
 }
 
 // Put counts n messages of bytes in all that were stored in a topic.
@@ -196,9 +188,7 @@ func (s *Stats) Sample() {
 
 // sampleTopic samples a topic and its groups. The caller holds mu.
 func (s *Stats) sampleTopic(name string, t *topicStats, n, last, now int64) {
-	groups := *t.groups.Load()
-	var idle []string
-	for group, g := range groups {
+	t.groups.Each(func(group string, g *groupStats) bool {
 		busy := false
 		for _, i := range []*item{&g.nums, &g.size, &g.sentBack, &g.dead} {
 			busy = i.sample(n, last, now) || busy
@@ -206,38 +196,18 @@ func (s *Stats) sampleTopic(name string, t *topicStats, n, last, now int64) {
 		if busy {
 			g.idleSince.Store(now)
 		} else if now-g.idleSince.Load() > idleMillis {
-			idle = append(idle, group)
+			t.groups.Set(group, nil)
+			s.keys.Add(-1)
 		}
-	}
-	for _, group := range idle {
-		s.dropGroup(t, group)
-	}
+		return true
+	})
 	busy := t.nums.sample(n, last, now)
 	t.size.sample(n, last, now)
 	if busy {
 		t.idleSince.Store(now)
-	} else if len(groups) == len(idle) && now-t.idleSince.Load() > idleMillis {
+	} else if t.groups.Len() == 0 && now-t.idleSince.Load() > idleMillis {
 		s.topics.Set(name, nil)
 		s.keys.Add(-1)
-	}
-}
-
-func (s *Stats) dropGroup(t *topicStats, group string) {
-	for {
-		groups := t.groups.Load()
-		if (*groups)[group] == nil {
-			return
-		}
-		next := make(map[string]*groupStats, len(*groups))
-		for k, g := range *groups {
-			if k != group {
-				next[k] = g
-			}
-		}
-		if t.groups.CompareAndSwap(groups, &next) {
-			s.keys.Add(-1)
-			return
-		}
 	}
 }
 
@@ -296,7 +266,7 @@ func (s *Stats) findGroup(topic, group string) *groupStats {
 	if t == nil {
 		return nil
 	}
-	return (*t.groups.Load())[group]
+	return t.groups.Get(group)
 }
 
 // TopicPutTPS is the messages stored in a topic for each second of the last
