@@ -7,8 +7,9 @@ import "sync"
 const burstBytes = 128 << 10
 
 // classes are the sizes of pooled buffers in bytes: leftovers, answers, bursts,
-// and frames up to MaxFrame.
-var classes = [...]int{4 << 10, 32 << 10, burstBytes, 512 << 10, 2 << 20, MaxFrame}
+// and frames up to MaxFrame. A frame that comes in parts never holds more than four
+// times what has come (beyond a burst).
+var classes = [...]int{4 << 10, 32 << 10, burstBytes, 512 << 10, 2 << 20, 8 << 20, MaxFrame}
 
 // buffer is a pooled piece of memory. It is passed by pointer so that putting it
 // back allocates nothing.

@@ -25,7 +25,9 @@ type connConfig struct {
 
 // Conn is one connection, of a server or of a client.
 type Conn struct {
-	// Session belongs to the handler (append batch, client ids); set and read on the reader.
+	// Session belongs to the handler (append batch, client ids); set and read on the
+	// reader. Slices of requests that stay in it keep the buffers of idle
+	// connections alive: let go of them in BurstEnd.
 	Session any
 
 	id            uint64

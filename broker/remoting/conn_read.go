@@ -188,7 +188,7 @@ func (c *Conn) endBurst() error {
 // serveFrames serves whole frames until there is none (again is false) or the
 // handler panics, which it answers.
 func (c *Conn) serveFrames() (again bool, err error) {
-	c.req.Call = Call{}
+	c.req = Request{}
 	defer func() {
 		if p := recover(); p != nil {
 			c.answerPanic(p)
@@ -198,6 +198,7 @@ func (c *Conn) serveFrames() (again bool, err error) {
 	for {
 		frame, err := c.in.next()
 		if frame == nil || err != nil {
+			c.req = Request{} // an idle connection keeps no buffer alive
 			return false, err
 		}
 		h, body, err := DecodeFrame(frame)

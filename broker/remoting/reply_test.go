@@ -1,6 +1,7 @@
 package remoting_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -90,5 +91,27 @@ func TestReplyAllocatesNothing(t *testing.T) {
 				t.Errorf("%.2f allocations for %d answers", n, c.burst)
 			}
 		})
+	}
+}
+
+// TestDecodeAllocatesNothing holds the decoding of sends to no allocation.
+func TestDecodeAllocatesNothing(t *testing.T) {
+	for _, kind := range []byte{remoting.JSON, remoting.Binary} {
+		frame := sendFrame(t, kind, 100)
+		scratch := bytes.Clone(frame)
+		var send header.SendMessage
+		n := testing.AllocsPerRun(100, func() {
+			copy(scratch, frame)
+			h, body, err := remoting.DecodeFrame(scratch)
+			if err != nil || len(body) != 100 {
+				t.Error(len(body), err)
+			}
+			if err := send.DecodeV2(h.Ext); err != nil {
+				t.Error(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("type %d: %v allocations", kind, n)
+		}
 	}
 }
