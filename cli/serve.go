@@ -172,11 +172,20 @@ func (s *serving) openNameserver(listen string) error {
 		Listener: l, FS: vfs.OS{}, KVPath: s.cfg.Value("nameserver.embedded.kvConfigPath"),
 		OrderMessageEnable: s.cfg.Bool("nameserver.embedded.orderMessageEnable"),
 		ScanEvery:          s.cfg.Duration("nameserver.embedded.scanNotActiveBrokerInterval"), Log: s.log,
+		RetryRouteOf: s.retryRoutes(),
 	})
 	if err != nil {
 		return errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
 	}
 	return nil
+}
+
+// retryRoutes is this broker's name if it makes groups by itself.
+func (s *serving) retryRoutes() string {
+	if !s.cfg.Bool("autoCreateSubscriptionGroup") {
+		return ""
+	}
+	return s.cfg.Value("brokerName")
 }
 
 func (s *serving) openHealth() error {
