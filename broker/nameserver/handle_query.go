@@ -10,6 +10,7 @@ import (
 	"mqctl/broker/remoting/body"
 	"mqctl/broker/remoting/header"
 	"mqctl/broker/topic"
+	"mqctl/subgroup"
 )
 
 // standardJSONVersion is the first version (V4_9_4) whose clients get standard JSON.
@@ -23,6 +24,9 @@ func (s *Server) route(r *remoting.Request) {
 	}
 	v := s.routes.view()
 	e, ok := v.topics[h.Topic]
+	if !ok {
+		e, ok = s.comingRetryTopic(v, h.Topic)
+	}
 	groups := s.routeGroups(v, h.Topic, e)
 	if !ok || len(groups) == 0 {
 		r.Reply(remoting.CodeTopicNotExist, noRoute(h.Topic), nil, nil)
@@ -35,6 +39,19 @@ func (s *Server) route(r *remoting.Request) {
 	w := writer{standard: r.Version >= standardJSONVersion || h.AcceptStandardJSONOnly}
 	w.route(groups, e, conf)
 	r.Reply(remoting.CodeSuccess, "", nil, w.b)
+}
+
+// comingRetryTopic is the route of a retry topic that the broker of this process
+// will make at its group's first heartbeat. Clients ask for the route before
+// that heartbeat and then not again for 30 s, which is how long the first retry
+// of a new group would wait.
+func (s *Server) comingRetryTopic(v *view, name string) (entry, bool) {
+	g := v.groups[s.o.RetryRouteOf]
+	group, retry := strings.CutPrefix(name, subgroup.RetryPrefix)
+	if g == nil || !retry || !g.hasMaster() || subgroup.CheckName(group) != nil {
+		return entry{}, false
+	}
+	return entry{queues: []queues{{broker: g.name, read: 1, write: 1, perm: topic.PermRead | topic.PermWrite}}}, true
 }
 
 func noRoute(name string) string {

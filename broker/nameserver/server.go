@@ -30,8 +30,11 @@ type Options struct {
 	SupportActingMaster bool
 	// NotifyMinBrokerIDChanged tells a name's brokers when its lowest id changes (905).
 	NotifyMinBrokerIDChanged bool
-	ScanEvery                time.Duration // for silent brokers [5 s]
-	Now                      func() time.Time
+	// RetryRouteOf is the name of the broker in the same process, if there is one
+	// that makes groups by itself: retry topics nobody has registered yet are routed to it.
+	RetryRouteOf string
+	ScanEvery    time.Duration // for silent brokers [5 s]
+	Now          func() time.Time
 	// Dial connects to brokers for 905; nil is the network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	Log  *slog.Logger

@@ -82,6 +82,10 @@ func TestAnswers(t *testing.T) {
 		{name: "topic", code: 217, ext: map[string]string{"topic": "N"}, body: `{"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":1,"writeQueueNums":2}]}`, want: 0},
 		{name: "its route", code: 105, ext: map[string]string{"topic": "N"}, want: 0,
 			reply: `{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911"},"brokerName":"a","cluster":"C","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":2}]}`},
+		{name: "retry topic of a group before its first heartbeat", code: 105, ext: map[string]string{"topic": "%RETRY%new"}, want: 0,
+			reply: `{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911"},"brokerName":"a","cluster":"C","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":1}]}`},
+		{name: "it is routed, not made", code: 206, want: 0, reply: `{"topicList":["N","T","U","V","W"]}`},
+		{name: "retry topic of no possible group", code: 105, ext: map[string]string{"topic": "%RETRY%a b"}, want: 17, remark: "a b"},
 		{name: "wipe", code: 205, ext: map[string]string{"brokerName": "a"}, want: 0},
 		{name: "delete the topic", code: 216, ext: map[string]string{"topic": "N"}, want: 0},
 		{name: "and it is gone", code: 105, ext: map[string]string{"topic": "N"}, want: 17, remark: "N"},
@@ -93,7 +97,7 @@ func TestAnswers(t *testing.T) {
 		{name: "put", code: 100, ext: map[string]string{"namespace": "N", "key": "k", "value": "ä\"\n"}, want: 0},
 		{name: "list", code: 219, ext: map[string]string{"namespace": "N"}, want: 0, reply: `{"table":{"k":"ä\"\n"}}`},
 	}
-	c := open(t, start(t, Options{}))
+	c := open(t, start(t, Options{RetryRouteOf: "a"}))
 	for _, tt := range tests {
 		got := c.ask(tt.code, 479, tt.ext, []byte(tt.body))
 		remark, _ := got.header["remark"].(string)
