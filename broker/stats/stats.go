@@ -49,6 +49,7 @@ type Stats struct {
 	now     func() int64
 	topics  live.Map[topicStats]
 	keys    atomic.Int64 // topics and groups in topics
+	bound   int64        // of keys
 
 	put, got         item // messages of all topics
 	putUser, gotUser item // those of topics that are not the system's
@@ -73,7 +74,7 @@ type rolled struct{ today, yesterday int64 }
 // New makes empty statistics with a clock of milliseconds.
 func New(cluster string, nowMillis func() int64) *Stats {
 	now := nowMillis()
-	return &Stats{cluster: cluster, now: nowMillis, lastSample: now, rates: []rate{{millis: now}}}
+	return &Stats{cluster: cluster, now: nowMillis, bound: maxKeys, lastSample: now, rates: []rate{{millis: now}}}
 }
 
 // topic finds or makes the items of a topic; nil if there are too many.
@@ -81,7 +82,7 @@ func (s *Stats) topic(name []byte) *topicStats {
 	if t := s.topics.GetBytes(name); t != nil {
 		return t
 	}
-	if s.keys.Load() >= maxKeys {
+	if s.keys.Load() >= s.bound {
 		return nil
 	}
 	fresh := &topicStats{system: topic.IsSystemOf(s.cluster, string(name))}
@@ -99,7 +100,7 @@ func (s *Stats) group(t *topicStats, name []byte) *groupStats {
 	if g := t.groups.GetBytes(name); g != nil {
 		return g
 	}
-	if s.keys.Load() >= maxKeys {
+	if s.keys.Load() >= s.bound {
 		return nil
 	}
 	fresh := &groupStats{}

@@ -177,15 +177,19 @@ func TestIdleKeysGo(t *testing.T) {
 
 func TestKeysAreBounded(t *testing.T) {
 	f := newFixture()
-	for i := range 200_500 {
+	f.Bound(20)
+	for i := range 25 {
 		f.Put(fmt.Appendf(nil, "t%d", i), 1, 1)
 	}
-	if view(f, "TOPIC_PUT_NUMS", "t199999") == "none" || view(f, "TOPIC_PUT_NUMS", "t200000") != "none" {
+	if view(f, "TOPIC_PUT_NUMS", "t19") == "none" || view(f, "TOPIC_PUT_NUMS", "t20") != "none" {
 		t.Error("the bound is not where it should be")
 	}
 	f.Got([]byte("t1"), []byte("g"), 1, 1)
-	f.SentBack("t300000", "g")
-	if put, _, _, got, _, _ := f.Totals(); put != 200_500 || got != 1 {
+	f.SentBack("t30", "g")
+	if view(f, "GROUP_GET_NUMS", "t1@g") != "none" {
+		t.Error("a group was added past the bound")
+	}
+	if put, _, _, got, _, _ := f.Totals(); put != 25 || got != 1 {
 		t.Errorf("totals %d, %d", put, got)
 	}
 }

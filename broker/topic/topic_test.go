@@ -594,7 +594,7 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 	table := load(t, options(in))
 	_, v0 := table.All()
-	const workers, each = 64, 20
+	const workers, each = 64, 8
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -609,8 +609,10 @@ func TestConcurrentChanges(t *testing.T) {
 				if c, err := table.AutoCreateFrom("shared", "TBW102", 4, 0); err != nil || c == nil {
 					t.Errorf("shared: %v %v", c, err)
 				}
-				table.All()
-				table.JSON()
+				if i == 0 {
+					table.All()
+					table.JSON()
+				}
 			}
 		})
 	}
