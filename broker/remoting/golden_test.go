@@ -143,3 +143,19 @@ func TestCodesOfRecordings(t *testing.T) {
 		t.Errorf("codes without a name: %v", unnamed)
 	}
 }
+
+// TestAnswersFitGoClients holds answers to what the Go client has 16 signed bits for:
+// it drops a frame with a larger code or version without a word.
+func TestAnswersFitGoClients(t *testing.T) {
+	if Version > 1<<15-1 {
+		t.Errorf("version %d", Version)
+	}
+	for code, name := range codeNames {
+		if code > 1<<15-1 {
+			t.Errorf("answer code %d %s", code, name)
+		}
+	}
+	if RequestName(ReqSendBatchMessage) != "SEND_BATCH_MESSAGE" || RequestName(12345) != "12345" || CodeName(-1) != "-1" {
+		t.Error("names")
+	}
+}

@@ -107,18 +107,6 @@ func (c *codec) text(key string, v *string, n need) {
 	*v = string(b)
 }
 
-// maybeText is an optional string whose absence means something.
-func (c *codec) maybeText(key string, v *string, has *bool) {
-	if c.w != nil {
-		if *has {
-			c.w.String(key, *v)
-		}
-		return
-	}
-	b, ok := c.lookup(key)
-	*v, *has = string(b), ok
-}
-
 // long is a number of 64 bits.
 func (c *codec) long(key string, v *int64, n need) {
 	if c.w != nil {

@@ -28,8 +28,6 @@ var pullNames = [...]string{
 	"commitOffset", "suspendTimeoutMillis", "subVersion",
 }
 
-const allPulled = 1<<len(pullNames) - 1
-
 // Decode reads a request.
 func (h *PullMessage) Decode(f remoting.Fields) error {
 	*h = PullMessage{}
