@@ -35,6 +35,27 @@ type Peer interface {
 	Close()
 }
 
+// goner is a Peer that knows when its connection has ended. With it, a
+// heartbeat that was still under way when ConnClosed ran leaves no ghost, to
+// whom queues would be given until it expires.
+type goner interface {
+	// Gone is closed before ConnClosed is called.
+	Gone() <-chan struct{}
+}
+
+func gone(p Peer) bool {
+	g, ok := p.(goner)
+	if !ok {
+		return false
+	}
+	select {
+	case <-g.Gone():
+		return true
+	default:
+		return false
+	}
+}
+
 // Client is one live client.
 type Client struct {
 	Peer       Peer
@@ -150,7 +171,7 @@ func (g *group) noticeOf(name string) notice {
 // connection; the client id is what it calls itself.
 func (m *Members) RegisterConsumer(c Client, cons Consumer) (changed bool) {
 	m.mu.Lock()
-	if !m.join(c.Peer.ID(), cons.Group, true) {
+	if !m.join(c.Peer, cons.Group, true) {
 		m.mu.Unlock()
 		return false
 	}
@@ -183,13 +204,16 @@ func (m *Members) RegisterConsumer(c Client, cons Consumer) (changed bool) {
 	return changed
 }
 
-// join notes that a peer is in a group; false if it is in too many. The caller
-// holds mu.
-func (m *Members) join(peer uint64, name string, consumer bool) bool {
-	p := m.peers[peer]
+// join notes that a peer is in a group; false if it is in too many or has gone.
+// The caller holds mu, under which ConnClosed removes what came before.
+func (m *Members) join(peer Peer, name string, consumer bool) bool {
+	if gone(peer) {
+		return false
+	}
+	p := m.peers[peer.ID()]
 	if p == nil {
 		p = &peerGroups{consumers: map[string]bool{}, producers: map[string]bool{}}
-		m.peers[peer] = p
+		m.peers[peer.ID()] = p
 	}
 	in := p.producers
 	if consumer {
@@ -342,7 +366,7 @@ func (m *Members) RegisterProducer(c Client, name string) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.join(c.Peer.ID(), name, false) {
+	if !m.join(c.Peer, name, false) {
 		return
 	}
 	c.LastMillis = m.now()
@@ -384,25 +408,25 @@ func (m *Members) removeProducer(peer uint64, name string) {
 
 // removeConsumer takes a connection out of a consumer group; ok if it was in.
 // The caller holds mu and sends the notice.
-func (m *Members) removeConsumer(peer uint64, name string) (gone Client, n notice, ok bool) {
+func (m *Members) removeConsumer(peer uint64, name string) (left Client, n notice, ok bool) {
 	m.leave(peer, name, true)
 	g := m.groups[name]
 	if g == nil {
-		return gone, n, false
+		return left, n, false
 	}
 	i := slices.IndexFunc(g.members, func(c *member) bool { return c.Peer.ID() == peer })
 	if i < 0 {
-		return gone, n, false
+		return left, n, false
 	}
-	gone = g.members[i].Client
+	left = g.members[i].Client
 	g.members = slices.Delete(g.members, i, i+1)
 	if len(g.members) == 0 {
 		delete(m.groups, name)
 		m.views.Set(name, nil)
-		return gone, notice{group: name}, true
+		return left, notice{group: name}, true
 	}
 	m.views.Set(name, g.view(name))
-	return gone, g.noticeOf(name), true
+	return left, g.noticeOf(name), true
 }
 
 // removePeer takes a connection out of everything. The caller holds mu.
@@ -415,8 +439,8 @@ func (m *Members) removePeer(peer uint64) (left []Membership, notices []notice) 
 		m.removeProducer(peer, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.consumers)) {
-		if gone, n, ok := m.removeConsumer(peer, name); ok {
-			left = append(left, Membership{Group: name, ClientID: gone.ClientID})
+		if c, n, ok := m.removeConsumer(peer, name); ok {
+			left = append(left, Membership{Group: name, ClientID: c.ClientID})
 			notices = append(notices, n)
 		}
 	}
@@ -474,8 +498,8 @@ func (m *Members) dropSilent(before int64, silent map[uint64]Peer) (left []Membe
 				continue
 			}
 			silent[c.Peer.ID()] = c.Peer
-			if gone, _, ok := m.removeConsumer(c.Peer.ID(), name); ok {
-				left = append(left, Membership{Group: name, ClientID: gone.ClientID})
+			if c, _, ok := m.removeConsumer(c.Peer.ID(), name); ok {
+				left = append(left, Membership{Group: name, ClientID: c.ClientID})
 				changed[name] = true
 			}
 		}

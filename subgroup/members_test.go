@@ -281,6 +281,30 @@ func TestConnClosed(t *testing.T) {
 	}
 }
 
+// goingPeer is a connection that says when it has ended.
+type goingPeer struct {
+	peer
+	gone chan struct{}
+}
+
+func (p *goingPeer) Gone() <-chan struct{} { return p.gone }
+
+func TestHeartbeatAfterTheEnd(t *testing.T) {
+	f := newFixture()
+	p := &goingPeer{peer: peer{id: 1}, gone: make(chan struct{})}
+	c := client(nil, "a")
+	c.Peer = p
+	if !f.RegisterConsumer(c, consumer("g", sub("t", "*", 1))) {
+		t.Error("a live connection was refused")
+	}
+	close(p.gone)
+	f.ConnClosed(p)
+	f.RegisterProducer(c, "p")
+	if f.RegisterConsumer(c, consumer("g", sub("t", "*", 1))) || f.Group("g") != nil || f.Producers("p") != nil {
+		t.Error("a connection that has ended joined its groups again")
+	}
+}
+
 func TestUnregister(t *testing.T) {
 	f := newFixture()
 	a, b := &peer{id: 1}, &peer{id: 2}
