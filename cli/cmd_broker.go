@@ -31,6 +31,7 @@ func brokerCommands() []*command {
 				{key: "pid-file", meta: "FILE", complete: "file", help: "the broker whose pid is in this file"},
 				{key: "grace", kind: kindDuration, def: "30s", meta: "DUR", help: "how long it may take to end"},
 				{key: "force", kind: kindBool, help: "SIGKILL after the grace time"},
+				{key: "dry-run", kind: kindBool, env: []string{"MQCTL_DRY_RUN"}, help: "say what would be stopped"},
 				{key: "drain", kind: kindBool, absent: true, help: "stop writes first"},
 			},
 			view: view{

@@ -82,6 +82,7 @@ func nameserverCommands() []*command {
 			flags: []flagSpec{
 				{key: "grace", kind: kindDuration, def: "30s", meta: "DUR", help: "how long it may take to end"},
 				{key: "force", kind: kindBool, help: "SIGKILL after the grace time"},
+				{key: "dry-run", kind: kindBool, env: []string{"MQCTL_DRY_RUN"}, help: "say what would be stopped"},
 			},
 			view: view{item: nameserverStop{}, name: func(item any) string { return item.(*nameserverStop).Addr }, columns: []column{
 				{head: "NAMESERVER", field: "addr"}, {head: "PID", field: "pid"}, {head: "STOPPED", field: "stopped"}, {head: "TIME", field: "millis", as: asMillis},
@@ -145,7 +146,7 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		kv = filepath.Join(stateDir(c.io.Env), "namesrv-"+port, "kvConfig.json")
 	}
-	ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: kv, Log: log, OrderMessageEnable: true})
+	ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: kv, Log: log})
 	if err != nil {
 		return nil, errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
 	}

@@ -75,6 +75,27 @@ func valid(doc []byte) error {
 	return check(schema, v, "$")
 }
 
+// validLine is valid, and for one line of --output jsonl it checks the element
+// against the part of the schema that describes elements.
+func validLine(doc []byte) error {
+	var m map[string]any
+	if err := json.Unmarshal(doc, &m); err != nil {
+		return err
+	}
+	name, _ := m["schema"].(string)
+	schema, err := loadSchema(name)
+	if err != nil {
+		return err
+	}
+	props, _ := schema["properties"].(map[string]any)
+	items, hasItems := props["items"].(map[string]any)
+	if _, whole := m["items"]; whole || !hasItems {
+		return valid(doc)
+	}
+	delete(m, "schema")
+	return check(items["items"].(map[string]any), m, "$")
+}
+
 func loadSchema(name string) (map[string]any, error) {
 	b, err := os.ReadFile(schemaFile(name))
 	if err != nil {
