@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -150,7 +149,7 @@ func encode(t testing.TB, body string, props ...string) []byte {
 const dir = "/store/config"
 
 func fakeOptions(fsys vfs.FS, levels ...time.Duration) Options {
-	return Options{FS: fsys, Dir: dir, Levels: levels, Now: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), FlushEvery: 10 * time.Second}
+	return Options{FS: fsys, Dir: dir, Levels: levels, Now: time.Now, Log: slog.New(slog.DiscardHandler), FlushEvery: 10 * time.Second}
 }
 
 // running is a scheduler that runs in a synctest bubble.

@@ -43,7 +43,7 @@ type world struct {
 func openWorld(t testing.TB, fsys vfs.FS, sync bool, now func() time.Time) *world {
 	t.Helper()
 	w := &world{t: t}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	s, _, err := store.Open(store.Options{
 		FS: fsys, Dir: "/store", CommitLogBytes: 65536, QueueFileBytes: 400, IndexSlots: 64, IndexEntries: 256,
 		MemoryBytes: 1 << 30, SyncFlush: sync, DelayLevels: defaults(t), Now: now, Log: log,

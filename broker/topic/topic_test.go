@@ -4,16 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"mqctl/broker/topic"
 	"mqctl/store/vfs"
@@ -319,94 +315,6 @@ func TestPutRefused(t *testing.T) {
 	}
 }
 
-func TestAttributes(t *testing.T) {
-	for _, c := range []struct {
-		before, change string
-		code           int // 0: accepted
-		after          string
-	}{
-		{"new", "+message.type=FIFO", 0, "message.type=FIFO"},
-		{"new", "", 0, ""},
-		{"new", "+message.type=FIFO,+cleanup.policy=DELETE,+queue.type=SimpleCQ", 0, "cleanup.policy=DELETE queue.type=SimpleCQ message.type=FIFO"},
-		{"new", "-message.type", 1, ""},
-		{"new", "+message.type=MIXED", 29, ""},
-		{"new", "+message.type=fifo", 1, ""},
-		{"new", "+queue.type=BatchCQ", 1, ""},
-		{"new", "+cleanup.policy=COMPACTION", 1, ""},
-		{"new", "+reserve.time=3", 1, ""},
-		{"new", "+no.such=1", 1, ""},
-		{"new", "message.type=FIFO", 1, ""},
-		{"new", "+message.type", 1, ""},
-		{"new", "+message.type=", 1, ""},
-		{"new", "+", 1, ""},
-		{"new", ",", 1, ""},
-		{"new", "+message.type=FIFO,+message.type=DELAY", 1, ""},
-		{"+message.type=FIFO", "", 0, "message.type=FIFO"},
-		{"+message.type=FIFO", "+message.type=DELAY", 0, "message.type=DELAY"},
-		{"+message.type=FIFO", "-message.type", 0, ""},
-		{"+message.type=FIFO", "-message.type=FIFO", 1, ""},
-		{"+message.type=FIFO", "+message.type=NORMAL,-message.type", 1, ""},
-		{"", "-message.type", 1, ""},
-		{"", "+cleanup.policy=DELETE", 1, ""},
-		{"+cleanup.policy=DELETE", "+cleanup.policy=DELETE", 0, "cleanup.policy=DELETE"},
-		{"+cleanup.policy=DELETE", "-cleanup.policy", 1, ""},
-	} {
-		table := load(t, options(vfs.NewMem()))
-		cfg := topic.Defaults("orders")
-		if c.before != "new" {
-			if _, err := table.PutWithAttributes(cfg, c.before); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := table.PutWithAttributes(cfg, c.change)
-		if c.code != 0 {
-			var rule *topic.RuleError
-			if !errors.As(err, &rule) || rule.Code != c.code {
-				t.Errorf("%q then %q: %v, want code %d", c.before, c.change, err, c.code)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%q then %q: %v", c.before, c.change, err)
-			continue
-		}
-		want := map[string]string{}
-		for part := range strings.FieldsSeq(c.after) {
-			k, v, _ := strings.Cut(part, "=")
-			want[k] = v
-		}
-		if got := table.Get("orders").Attributes; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%q then %q: attributes %v, want %v", c.before, c.change, got, want)
-		}
-	}
-}
-
-func TestPutAttributeMaps(t *testing.T) {
-	table := load(t, options(vfs.NewMem()))
-	c := topic.Defaults("orders")
-	c.Attributes = map[string]string{"+message.type": "FIFO"} // as code 18 has it
-	if _, err := table.Put(c); err != nil || table.Get("orders").Attributes["message.type"] != "FIFO" {
-		t.Fatal(err, table.Get("orders"))
-	}
-	c.Attributes, c.Perm = nil, 4 // nil keeps them
-	if _, err := table.Put(c); err != nil || table.Get("orders").Attributes["message.type"] != "FIFO" || table.Get("orders").Perm != 4 {
-		t.Fatal(err, table.Get("orders"))
-	}
-	c.Attributes = map[string]string{"message.type": "DELAY"} // a whole set
-	if _, err := table.Put(c); err != nil || table.Get("orders").Attributes["message.type"] != "DELAY" {
-		t.Fatal(err, table.Get("orders"))
-	}
-	c.Attributes = map[string]string{}
-	if _, err := table.Put(c); err != nil || len(table.Get("orders").Attributes) != 0 {
-		t.Fatal(err, table.Get("orders"))
-	}
-	o := options(vfs.NewMem())
-	o.AllowMixed = func() bool { return true }
-	if _, err := load(t, o).PutWithAttributes(c, "+message.type=MIXED"); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAutoCreateFrom(t *testing.T) {
 	auto := true
 	o := options(vfs.NewMem())
@@ -474,188 +382,6 @@ func TestEnsureSystemAfterAutoCreateIsTurnedOn(t *testing.T) {
 	}
 	if c := table.Get(topic.AutoCreate); c == nil || c.Perm != 7 {
 		t.Errorf("template %+v", c)
-	}
-}
-
-// Whatever operation of the disk a crash comes before, what was acknowledged
-// is there afterwards, and what was being changed is old or new.
-func TestCrashKeepsAcknowledged(t *testing.T) {
-	mem := vfs.NewMem()
-	in := vfs.NewInjector(mem)
-	table := load(t, options(in))
-	acked := map[string]int32{}
-	var doing string
-	var doingQueues int32 // -1: deletion
-	points := 0
-	check := func(clone *vfs.Mem, op vfs.Op, path string) {
-		after := load(t, options(clone))
-		for name, queues := range acked {
-			if name == doing {
-				continue
-			}
-			if c := after.Get(name); c == nil || c.WriteQueueNums != queues {
-				t.Fatalf("crash before %s %s: %s is %v, acknowledged with %d queues", op, path, name, c, queues)
-			}
-		}
-		old, had := acked[doing]
-		switch c := after.Get(doing); {
-		case c == nil && had && doingQueues >= 0:
-			t.Fatalf("crash before %s %s: %s is gone", op, path, doing)
-		case c != nil && c.WriteQueueNums != old && c.WriteQueueNums != doingQueues:
-			t.Fatalf("crash before %s %s: %s has %d queues, neither %d nor %d", op, path, doing, c.WriteQueueNums, old, doingQueues)
-		case c != nil && !had && c.WriteQueueNums != doingQueues:
-			t.Fatalf("crash before %s %s: %s came from nowhere", op, path, doing)
-		}
-	}
-	in.OnOp = func(op vfs.Op, path string) {
-		if !op.Changes() {
-			return
-		}
-		points++
-		for seed := range uint64(4) {
-			check(mem.CrashClone(rand.New(rand.NewPCG(uint64(points), seed)), vfs.CrashOptions{}), op, path)
-		}
-		check(mem.ProcessKillClone(), op, path)
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 25 {
-		doing = fmt.Sprintf("t%d", rng.IntN(6))
-		if rng.IntN(4) == 0 {
-			doingQueues = -1
-			if _, err := table.Delete(doing); err != nil {
-				t.Fatal(err)
-			}
-			delete(acked, doing)
-			continue
-		}
-		doingQueues = int32(i + 1)
-		c := topic.Defaults(doing)
-		c.WriteQueueNums = doingQueues
-		if _, err := table.Put(c); err != nil {
-			t.Fatal(err)
-		}
-		acked[doing] = doingQueues
-	}
-	if points < 50 {
-		t.Errorf("only %d points were cut", points)
-	}
-}
-
-// A change that cannot be saved is an error, is not visible, and does not come
-// back with the next one.
-func TestFailedSaveLeavesNoTrace(t *testing.T) {
-	in := vfs.NewInjector(vfs.NewMem())
-	o := options(in)
-	told := 0
-	o.Changed = func([]string) { told++ }
-	table := load(t, o)
-	if _, err := table.Put(topic.Defaults("a")); err != nil {
-		t.Fatal(err)
-	}
-	_, before := table.All()
-	in.Fail(vfs.Fault{Op: vfs.OpSync, Err: syscall.ENOSPC})
-	b := topic.Defaults("b")
-	if _, err := table.Put(b); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "b") {
-		t.Errorf("put on a full disk: %v", err)
-	}
-	if c, err := table.AutoCreateFrom("c", "TBW102", 4, 0); err == nil || c != nil {
-		t.Errorf("auto-create on a full disk: %v %v", c, err)
-	}
-	if _, err := table.Delete("a"); err == nil {
-		t.Error("delete on a full disk succeeded")
-	}
-	if table.Get("a") == nil || table.Get("b") != nil || table.Get("c") != nil {
-		t.Error("a failed change is visible")
-	}
-	if _, v := table.All(); v != before || told != 1 {
-		t.Errorf("version %+v was %+v, told %d times", v, before, told)
-	}
-	in.Heal()
-	if changed, err := table.Put(topic.Defaults("d")); err != nil || !changed {
-		t.Fatal(changed, err)
-	}
-	again := load(t, options(in))
-	if again.Get("a") == nil || again.Get("b") != nil || again.Get("c") != nil || again.Get("d") == nil {
-		t.Error("after the disk healed the file does not equal what was acknowledged")
-	}
-	if _, v := table.All(); v.Counter <= before.Counter {
-		t.Errorf("version %+v did not step from %+v", v, before)
-	}
-}
-
-func TestConcurrentChanges(t *testing.T) {
-	mem := vfs.NewMem()
-	in := vfs.NewInjector(mem)
-	var saves atomic.Int32
-	in.OnOp = func(op vfs.Op, path string) {
-		if op == vfs.OpRename && strings.HasSuffix(path, "topics.json") {
-			saves.Add(1)
-		}
-	}
-	table := load(t, options(in))
-	_, v0 := table.All()
-	const workers, each = 64, 8
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range each {
-				name := fmt.Sprintf("t-%d-%d", w, i)
-				if _, err := table.Put(topic.Defaults(name)); err != nil {
-					t.Error(err)
-				}
-				if table.GetBytes([]byte(name)) == nil {
-					t.Errorf("%s was acknowledged and is not visible", name)
-				}
-				if c, err := table.AutoCreateFrom("shared", "TBW102", 4, 0); err != nil || c == nil {
-					t.Errorf("shared: %v %v", c, err)
-				}
-				if i == 0 {
-					table.All()
-					table.JSON()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	_, v := table.All()
-	if want := v0.Counter + workers*each + 1; v.Counter != want {
-		t.Errorf("version %d after %d changes, want %d", v.Counter, workers*each+1, want)
-	}
-	if got := saves.Load(); got > workers*each/2 {
-		t.Errorf("%d changes of %d workers took %d saves: they did not share them", workers*each, workers, got)
-	}
-	again := load(t, options(mem))
-	if again.Len() != table.Len() {
-		t.Errorf("%d topics on disk, %d in memory", again.Len(), table.Len())
-	}
-}
-
-func TestTenThousandTopics(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	o := onDisk(t)
-	table := load(t, o)
-	start := time.Now()
-	var wg sync.WaitGroup
-	for w := range 32 {
-		wg.Go(func() {
-			for i := w; i < 10_000; i += 32 {
-				if _, err := table.AutoCreateFrom(fmt.Sprintf("topic-%d", i), "TBW102", 4, 0); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	d := time.Since(start)
-	t.Logf("10,000 topics in %v", d)
-	if d > time.Minute {
-		t.Error("that is too long")
-	}
-	again, err := topic.Load(o)
-	if err != nil || again.Len() != table.Len() || table.Len() < 10_000 {
-		t.Errorf("%d topics in memory, on disk: %v", table.Len(), err)
 	}
 }
 
@@ -747,23 +473,6 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func FuzzParseAttributes(f *testing.F) {
-	for _, s := range []string{"", "+a=b", "+a=b,-c", "a", "+a=", "-a=b", "+a=b,+a=c", ",,", "+message.type=FIFO"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		changes, err := topic.ParseAttributes(s)
-		if err != nil {
-			return
-		}
-		for k, v := range changes {
-			if len(k) < 2 || (k[0] != '+' && k[0] != '-') || (k[0] == '+') == (v == "") {
-				t.Fatalf("%q gave %q=%q", s, k, v)
-			}
-		}
-	})
-}
-
 func BenchmarkGetBytes(b *testing.B) {
 	table := load(b, options(vfs.NewMem()))
 	name := []byte("BenchmarkTest")
@@ -772,10 +481,4 @@ func BenchmarkGetBytes(b *testing.B) {
 			b.Fatal("missing")
 		}
 	}
-}
-
-func onDisk(t testing.TB) topic.Options {
-	o := options(vfs.OS{})
-	o.Dir = filepath.Join(t.TempDir(), "config")
-	return o
 }
