@@ -27,7 +27,9 @@ func (b *Broker) keepHouse(ctx context.Context) error {
 		case <-offsets.C:
 			b.persistOffsets()
 		case <-expire.C:
-			b.members.Expire(b.opts.ClientExpiry)
+			for _, m := range b.members.Expire(b.opts.ClientExpiry) {
+				b.locks.Release(m.Group, m.ClientID)
+			}
 		case <-sample.C:
 			b.stats.Sample()
 		case <-midnight.C:

@@ -177,9 +177,9 @@ func TestTenThousandTopics(t *testing.T) {
 	table := load(t, o)
 	start := time.Now()
 	var wg sync.WaitGroup
-	for w := range 32 {
+	for w := range 64 {
 		wg.Go(func() {
-			for i := w; i < 10_000; i += 32 {
+			for i := w; i < 10_000; i += 64 {
 				if _, err := table.AutoCreateFrom(fmt.Sprintf("topic-%d", i), "TBW102", 4, 0); err != nil {
 					t.Error(err)
 				}
