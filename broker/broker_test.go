@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"mqctl/broker/nameserver"
 	"mqctl/broker/remoting"
 	"mqctl/store/vfs"
 )
@@ -267,6 +270,129 @@ func TestSyncFlushStatuses(t *testing.T) {
 		r.cancel = nil
 		r.client.Close()
 		<-r.done // the close reports the disk
+	})
+}
+
+// gate holds up every sync of the commit log until it is opened.
+type gate struct {
+	shut atomic.Bool
+	open chan struct{}
+}
+
+func (g *gate) wait(op vfs.Op, path string) {
+	if op == vfs.OpSync && strings.Contains(path, "commitlog") && g.shut.Load() {
+		<-g.open
+	}
+}
+
+// TestSlowDisk: while sends wait for the disk, the reader goes on. Messages that
+// do not want to wait, pulls and heartbeats of the same connection are answered;
+// after syncFlushTimeout the waiting ones get 10, with their full header. In real
+// time: the store's own goroutines wait for the sync in ways that virtual time
+// cannot see.
+func TestSlowDisk(t *testing.T) {
+	g := &gate{open: make(chan struct{})}
+	fs := vfs.NewInjector(vfs.NewMem())
+	fs.OnOp = g.wait
+	r := start(t, nil, func(o *Options) {
+		o.Store.SyncFlush, o.Store.FlushTimeout = true, 300*time.Millisecond
+		o.FS, o.Store.FS = fs, fs
+	})
+	r.mustSend("T", 0, "flushed")
+	g.shut.Store(true)
+	begin := time.Now()
+	waits := make(chan *remoting.Response, 1)
+	go func() { waits <- r.send("T", 1, "waits", "UNIQ_KEY", "ABC") }()
+	r.wants(r.send("T", 2, "does not wait", "WAIT", "false"), 0, "")
+	r.wants(r.heartbeat(r.client, "c1", "g", "CLUSTERING", testSub{"T", "*", "", 1}), 0, "")
+	if resp, ms := r.pull("g", "T", 0, 0); resp.Code != 0 || len(ms) != 1 {
+		t.Errorf("pull: %d", resp.Code)
+	}
+	if resp, _ := r.pull("g", "T", 2, 0); resp.Code != 19 {
+		t.Errorf("a message that is not flushed is visible: %d", resp.Code)
+	}
+	resp := <-waits
+	r.wants(resp, 10, "")
+	if took := time.Since(begin); took < 300*time.Millisecond {
+		t.Errorf("FLUSH_DISK_TIMEOUT after %v", took)
+	}
+	if resp.Ext["queueId"] != "1" || resp.Ext["queueOffset"] != "0" || resp.Ext["transactionId"] != "ABC" || len(resp.Ext["msgId"]) != 32 {
+		t.Errorf("answer %v", resp.Ext)
+	}
+	g.shut.Store(false)
+	close(g.open)
+	r.mustSend("T", 1, "flushed too")
+	if ms := r.all("T", 1); len(ms) != 2 {
+		t.Errorf("%d messages after the flush", len(ms))
+	}
+}
+
+// TestFullDisk: a full disk refuses sends with 14 and its ratios; reads go on.
+func TestFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := vfs.NewInjector(vfs.NewMem())
+		r := start(t, nil, func(o *Options) { o.FS, o.Store.FS = fs, fs })
+		r.mustSend("T", 0, "fits")
+		fs.Fail(vfs.Fault{Op: vfs.OpWrite, Path: "commitlog", Left: 1, Err: syscall.ENOSPC})
+		resp := r.send("T", 0, "does not")
+		r.wants(resp, 14, "service not available now: ")
+		if !strings.Contains(resp.Remark, "CL: ") || !strings.Contains(resp.Remark, "CQ: ") {
+			t.Errorf("remark %q", resp.Remark)
+		}
+		if resp, ms := r.pull("g", "T", 0, 0); resp.Code != 0 || len(ms) != 1 {
+			t.Errorf("pull: %d %s", resp.Code, resp.Remark)
+		}
+		fs.Heal()
+	})
+}
+
+// TestRegistration: the broker is at its nameserver when it is ready, and a
+// group's retry topic before its first heartbeat is answered; it is gone after
+// the shutdown.
+func TestRegistration(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const at = "127.0.0.1:9876"
+		n := newNetwork()
+		l, _ := n.listen("tcp", at)
+		ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.NewMem(), Dial: n.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- ns.Run(ctx) }()
+		c := remoting.NewClient(remoting.ClientOptions{Dial: n.dial})
+		r := startIn(t, n, vfs.NewMem(), func(o *Options) { o.Namesrvs = []string{at} })
+		route := func(topic string) *remoting.Response {
+			return r.callOn(c, at, 105, map[string]string{"topic": topic}, nil)
+		}
+		r.wants(route("TBW102"), 0, "")
+		r.wants(route("%RETRY%g"), 17, "")
+		r.wants(r.heartbeat(r.client, "c1", "g", "CLUSTERING", testSub{"T", "*", "", 1}), 0, "")
+		if resp := route("%RETRY%g"); resp.Code != 0 || !strings.Contains(string(resp.Body), mainAddr) {
+			t.Errorf("retry topic after the heartbeat: %d %s", resp.Code, resp.Body)
+		}
+		r.stop()
+		r.wants(route("TBW102"), 17, "")
+		c.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPanicInPool: a panic of a pooled handler is an answer.
+func TestPanicInPool(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.mustSend("T", 0, "x")
+		h := r.b.backs
+		h.guard = func(ctx context.Context, q *remoting.Request, _ handlerFunc) {
+			r.b.runPooled(ctx, q, func(context.Context, *remoting.Request) { panic("boom") })
+		}
+		r.wants(r.call(36, backExt("g", message{}, 0), nil), 1, "internal error while serving request 36")
+		r.mustSend("T", 0, "still here")
 	})
 }
 

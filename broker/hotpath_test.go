@@ -166,7 +166,7 @@ func BenchmarkBrokerSend(b *testing.B) {
 	for _, size := range []int{1024, 64 << 10} {
 		b.Run(fmt.Sprintf("body=%d", size), func(b *testing.B) {
 			h := hotStart(b, func(o *Options) { o.Store.CommitLogBytes = 1 << 30 })
-			const n = 16
+			const n = 64
 			burst := sendBurst(b, n, strings.Repeat("x", size))
 			bursts := make(chan []byte)
 			defer close(bursts)

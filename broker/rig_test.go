@@ -139,7 +139,13 @@ func start(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *rig {
 	if fs == nil {
 		fs = vfs.NewMem()
 	}
-	r := &rig{t: t, fs: fs, net: newNetwork(), done: make(chan error, 1), notes: make(chan note, 1000)}
+	return startIn(t, newNetwork(), fs, change...)
+}
+
+// startIn is start in a network that others are in already.
+func startIn(t testing.TB, n *network, fs *vfs.Mem, change ...func(*Options)) *rig {
+	t.Helper()
+	r := &rig{t: t, fs: fs, net: n, done: make(chan error, 1), notes: make(chan note, 1000)}
 	o := testOptions()
 	o.FS, o.Listen = fs, r.net.listen
 	for _, f := range change {
@@ -148,6 +154,10 @@ func start(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *rig {
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.reg != nil { // the nameservers are in memory too
+		b.reg.net.Close()
+		b.reg.net = remoting.NewClient(remoting.ClientOptions{Dial: r.net.dial, OnClose: b.reg.lost})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.b, r.cancel = b, cancel
