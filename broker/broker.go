@@ -174,6 +174,7 @@ func (b *Broker) Addr() string {
 func (b *Broker) build(levels int32) {
 	now := b.opts.Now
 	b.data, b.admin = newPool(dataWorkers), newPool(adminWorkers)
+	b.data.panicked, b.admin.panicked = b.jobPanicked, b.jobPanicked
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled}
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,

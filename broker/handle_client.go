@@ -93,7 +93,11 @@ func (h *clientHandler) later(s *session, r *remoting.Request) {
 		r.Reply(remoting.CodeSystemBusy, overloaded, nil, nil)
 		return
 	}
-	if !s.lanes.push(clientLane, r.Clone()) {
+	first, taken := s.lanes.push(clientLane, r.Clone())
+	if !taken {
+		r.Reply(remoting.CodeSystemBusy, overloaded, nil, nil)
+	}
+	if !first {
 		return
 	}
 	if !h.pool.submit(len(r.Body), func(ctx context.Context) { h.work(ctx, s) }) {
@@ -107,6 +111,10 @@ func (h *clientHandler) later(s *session, r *remoting.Request) {
 
 // work serves the lane of client requests until it is empty.
 func (h *clientHandler) work(ctx context.Context, s *session) {
+	s.conn.Guard("client requests in the pool", func() { h.drain(ctx, s) })
+}
+
+func (h *clientHandler) drain(ctx context.Context, s *session) {
 	for rs := s.lanes.take(clientLane); rs != nil; rs = s.lanes.take(clientLane) {
 		for _, r := range rs {
 			h.guard(ctx, r, func(ctx context.Context, r *remoting.Request) {

@@ -89,7 +89,9 @@ type pullGrant struct {
 
 // serve is the inline handler of pulls.
 func (h *pullHandler) serve(s *session, r *remoting.Request) {
-	s.pull = header.PullMessage{}
+	// What it points to is the connection's buffer, which an idle session must not
+	// keep alive.
+	defer func() { s.pull = header.PullMessage{} }()
 	if err := s.pull.Decode(r.Ext); err != nil {
 		r.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
 		return
@@ -352,11 +354,7 @@ func (h *pullHandler) own(x pullRun) *ownPull {
 func (h *pullHandler) later(x pullRun) {
 	p := h.own(x)
 	p.run.warm, p.run.may = false, true
-	ok := h.pool.submit(0, func(context.Context) {
-		h.run(p.run)
-		p.run.call.Conn.Flush()
-	})
-	if !ok {
+	if !h.pool.submit(0, func(context.Context) { p.again() }) {
 		x.call.Reply(remoting.CodeSystemBusy, overloaded, remoting.None{}, nil)
 	}
 }
@@ -392,7 +390,19 @@ func (p *ownPull) Matches(tagsCode int64) bool {
 }
 
 // Wake runs the pull again, without suspending or committing, and answers it.
-func (p *ownPull) Wake(hold.Why) {
-	p.h.run(p.run)
-	p.run.call.Conn.Flush()
+func (p *ownPull) Wake(hold.Why) { p.again() }
+
+// again runs the pull on a goroutine of somebody else: the pool, the timer of
+// held pulls, or whoever stored the message that it waited for.
+func (p *ownPull) again() {
+	call := p.run.call
+	call.Guard(p.code(), func() { p.h.run(p.run) })
+	call.Conn.Flush()
+}
+
+func (p *ownPull) code() int {
+	if p.run.lite {
+		return remoting.ReqLitePullMessage
+	}
+	return remoting.ReqPullMessage
 }

@@ -390,6 +390,10 @@ func (h *sendHandler) later(s *session, r *remoting.Request) {
 
 // work serves a lane until it is empty.
 func (h *sendHandler) work(ctx context.Context, s *session, name string) {
+	s.conn.Guard("sends in the pool", func() { h.drain(ctx, s, name) })
+}
+
+func (h *sendHandler) drain(ctx context.Context, s *session, name string) {
 	for rs := s.lanes.take(name); rs != nil; rs = s.lanes.take(name) {
 		b := h.newBurst(s.conn, s.born)
 		for _, r := range rs {

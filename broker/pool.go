@@ -20,6 +20,9 @@ type pool struct {
 	jobs    chan poolJob
 	bytes   atomic.Int64 // bodies waiting or under way; at most poolBytes, and one
 	closed  atomic.Bool
+	// panicked hears of a panic that a job let through; nil: the process ends. Jobs
+	// guard their own requests, since only they know whom to answer.
+	panicked func(p any)
 }
 
 type poolJob struct {
@@ -86,5 +89,12 @@ func (p *pool) drain(ctx context.Context) {
 
 func (p *pool) do(ctx context.Context, j poolJob) {
 	defer p.bytes.Add(int64(-j.bytes))
+	if p.panicked != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				p.panicked(v)
+			}
+		}()
+	}
 	j.run(ctx)
 }

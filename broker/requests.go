@@ -157,3 +157,8 @@ func (b *Broker) runPooled(ctx context.Context, r *remoting.Request, f handlerFu
 	}()
 	f(ctx, r)
 }
+
+// jobPanicked reports a panic outside of any request of a pool's job.
+func (b *Broker) jobPanicked(p any) {
+	b.log.Error("internal error in a pool", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+}

@@ -156,7 +156,7 @@ func (h *sendHandler) finish(b *burst) {
 	for i := range b.calls {
 		c := &b.calls[i]
 		st := b.batch.Items[c.first].Status
-		if sync && c.wait && st == store.PutOK {
+		if sync && c.wait && st == store.PutOK && !c.call.OneWay() {
 			waiting = true
 			continue
 		}
@@ -166,18 +166,22 @@ func (h *sendHandler) finish(b *burst) {
 		b.release()
 		return
 	}
+	h.waiting.Add(int64(b.batch.Bytes()))
 	h.store.WaitFlushed(b.batch.End(), b)
 }
 
 // Flushed answers what waited for the flush; called once, by the flusher.
 func (b *burst) Flushed(st store.Status) {
-	for i := range b.calls {
-		if c := &b.calls[i]; !c.answered {
-			b.answer(c, st)
-		}
-	}
+	b.h.waiting.Add(-int64(b.batch.Bytes()))
 	conn := b.conn
-	b.release()
+	conn.Guard("answers after a flush", func() {
+		for i := range b.calls {
+			if c := &b.calls[i]; !c.answered {
+				b.answer(c, st)
+			}
+		}
+		b.release()
+	})
 	conn.Flush()
 }
 

@@ -81,6 +81,23 @@ func (c Call) Drop() {
 	c.Conn.finish(c)
 }
 
+// Guard runs f, the work of request code on any goroutine but the connection's
+// reader, which has its own. A panic of f is logged with a report and answered with
+// code 1 if nothing else was; it goes no further. It says whether f came back without
+// one. The caller flushes. A call of no connection is not guarded.
+func (c Call) Guard(code int, f func()) (ok bool) {
+	if c.Conn != nil {
+		defer func() {
+			if p := recover(); p != nil {
+				c.Conn.answerPanic(c, p, code)
+				ok = false
+			}
+		}()
+	}
+	f()
+	return true
+}
+
 // Handler serves the requests of a server's connections. Its methods are called
 // on the connection's reader, never two at a time for one connection.
 type Handler interface {

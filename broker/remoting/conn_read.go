@@ -191,7 +191,7 @@ func (c *Conn) serveFrames() (again bool, err error) {
 	c.req = Request{}
 	defer func() {
 		if p := recover(); p != nil {
-			c.answerPanic(p)
+			c.answerPanic(c.req.Call, p, c.req.Code)
 			again = true
 		}
 	}()
@@ -230,10 +230,10 @@ func (c *Conn) serveFrames() (again bool, err error) {
 	}
 }
 
-// answerPanic logs a panic of the handler and answers the request it was at.
-func (c *Conn) answerPanic(p any) {
-	id := c.logPanic(p, slog.Int("code", c.req.Code))
-	c.req.Reply(CodeSystemError, "internal error, report "+id, nil, nil)
+// answerPanic logs a panic and answers the request it was at, if it was at one.
+func (c *Conn) answerPanic(k Call, p any, code int) {
+	id := c.logPanic(p, slog.Int("code", code))
+	k.Reply(CodeSystemError, "internal error, report "+id, nil, nil)
 }
 
 // logPanic writes a report of a panic and returns its id, which finds it in the log.
@@ -245,6 +245,17 @@ func (c *Conn) logPanic(p any, where slog.Attr) string {
 	c.conf.log.Error("internal error", "report", id, "peer", c.addr, where,
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return id
+}
+
+// Guard runs f, work for this connection that belongs to no single request. A panic
+// of f is logged with a report and ends the connection: without it, peers would wait
+// for answers that were lost. It says whether f came back without one.
+func (c *Conn) Guard(what string, f func()) (ok bool) {
+	if c.guard(what, f) {
+		return true
+	}
+	c.end(errPanic)
+	return false
 }
 
 // guard calls f and says whether it came back without a panic.

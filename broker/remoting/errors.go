@@ -13,7 +13,7 @@ var (
 	ErrUnread     = errors.New("the peer leaves too many answers unread")
 	ErrNoProgress = errors.New("the peer takes no answers")
 	ErrClosed     = errors.New("closed on this side")
-	errPanic      = errors.New("internal error at the end of a burst")
+	errPanic      = errors.New("internal error, answers may be lost")
 	errDrained    = errors.New("shutting down")
 )
 

@@ -243,6 +243,49 @@ func (panicking) EncodeExt(w *ExtWriter) {
 	panic("cannot encode")
 }
 
+// TestGuard answers a request whose work on another goroutine panics, and ends a
+// connection whose common work does.
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, l, log := startServer(t, ServerOptions{Handler: handler{serve: func(c *Conn, r *Request) {
+			call := r.Call
+			switch r.Code {
+			case 1:
+				go func() {
+					if call.Guard(1, func() { panic("pooled") }) {
+						t.Error("a panic went unnoticed")
+					}
+					c.Flush()
+				}()
+			case 2:
+				go c.Guard("flush", func() { panic("gathered") })
+			case 3:
+				go func() {
+					if !call.Guard(3, func() { call.ReplyNow(CodeSuccess, "", nil, nil) }) {
+						t.Error("a panic that was none")
+					}
+				}()
+			}
+		}}})
+		c := l.dial()
+		send(t, c, request(t, 1, 1, 0, ""))
+		h, _ := receive(t, c)
+		id := strings.TrimPrefix(string(h.Remark), "internal error, report ")
+		if h.Code != CodeSystemError || len(id) != 8 || !log.has("report="+id, "panic=pooled", "code=1", "server_test.go") {
+			t.Errorf("code %d remark %q, log %s", h.Code, h.Remark, log)
+		}
+		send(t, c, request(t, 3, 3, 0, ""))
+		if h, _ := receive(t, c); h.Code != CodeSuccess {
+			t.Errorf("code %d", h.Code)
+		}
+		send(t, c, request(t, 2, 2, 0, ""))
+		wantClosed(t, c)
+		if !log.has("panic=gathered", "at=flush") {
+			t.Error(log)
+		}
+	})
+}
+
 // TestPanicAtBurstEnd closes the connection, since requests that were gathered may be
 // lost, and a panic of Closed hurts nobody.
 func TestPanicAtBurstEnd(t *testing.T) {
