@@ -210,6 +210,9 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 			}
 			return nil, nil, m
 		}
+		if plain, ok := keptForm(key, value); ok {
+			value = plain // Apache's brokers know no units
+		}
 		want[key] = value
 		keys = append(keys, key)
 	}

@@ -274,7 +274,7 @@ func oldGroupGet(p *printer, r *result) {
 				text = "{" + strings.Join(pairs(v), ", ") + "}"
 			case []subgroup.SimpleSubscription:
 				if len(v) == 0 {
-					text = "null"
+					text = ""
 				}
 			}
 			p.printf("%-40s=  %s\n", f.name, text)

@@ -22,7 +22,7 @@ type result struct {
 	extra    any    // for the command's own text forms
 	raw      []byte // printed as it is, instead of anything else
 	text     []string
-	streamed bool // the items were printed as they came
+	streamed bool   // the items were printed as they came
 	empty    string // why there are no items, for people
 }
 

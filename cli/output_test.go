@@ -45,8 +45,8 @@ func sampleResult() *result {
 	return r
 }
 
-func TestFormats(t *testing.T) {
-	const envelope = `{
+// sampleEnvelope is the JSON of sampleResult with two of its fields.
+const sampleEnvelope = `{
   "schema": "mqctl.sample/v1",
   "generatedAt": "2026-11-29T12:34:56.000Z",
   "context": null,
@@ -74,6 +74,8 @@ func TestFormats(t *testing.T) {
   ]
 }
 `
+
+func TestFormats(t *testing.T) {
 	cases := []struct {
 		name, format, fields, sort string
 		limit                      int
@@ -96,7 +98,7 @@ func TestFormats(t *testing.T) {
 		{name: "sorted", format: "table", fields: "bytes,name", sort: "bytes", noHeaders: true, want: "  12  主题-2\n8192  orders\n"},
 		{name: "unknown last", format: "name", sort: "gap", want: "orders\n主题-2\n"},
 		{name: "limited", format: "name", limit: 1, want: "orders\n"},
-		{name: "json", format: "json", fields: "name,gap", want: envelope},
+		{name: "json", format: "json", fields: "name,gap", want: sampleEnvelope},
 		{name: "jsonl", format: "jsonl", fields: "gap,name", want: "" +
 			`{"schema":"mqctl.sample/v1","gap":1500,"name":"orders"}` + "\n" + `{"schema":"mqctl.sample/v1","gap":null,"name":"主题-2"}` + "\n"},
 		{name: "csv", format: "csv", want: "name,bytes,gap,rate,at,perm\norders,8192,1500,4120,2026-11-29T12:00:00.000Z,6\n主题-2,12,,0.5,,4\n"},
