@@ -371,10 +371,10 @@ func TestSuggestion(t *testing.T) {
 				t.Fatal(err)
 			}
 			topic, queue, change := "Full", 0, []string(nil)
-			switch {
-			case x.Remark == "NO_MESSAGE_IN_QUEUE":
+			switch x.Remark {
+			case "NO_MESSAGE_IN_QUEUE":
 				topic, queue = "Plain", 3
-			case x.Remark == "NO_MATCHED_MESSAGE":
+			case "NO_MATCHED_MESSAGE":
 				change = []string{"subscription", "NoSuchTag"}
 			}
 			resp, _ := r.pull("g", topic, queue, x.Offset, change...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -32,8 +33,13 @@ type sendHandler struct {
 	now    func() time.Time
 	guard  func(ctx context.Context, r *remoting.Request, f handlerFunc)
 
-	bursts sync.Pool // of *burst
+	bursts  sync.Pool    // of *burst
+	waiting atomic.Int64 // bytes of bursts that wait for the flush
 }
+
+// mostWaiting bounds the bytes of all connections that wait for the flush: past
+// it sends are answered with SYSTEM_BUSY at once.
+const mostWaiting = 256 << 20
 
 // Bounds of a burst's batch: beyond either, it is appended before the burst ends.
 const (
@@ -69,6 +75,10 @@ func (h *sendHandler) serve(s *session, r *remoting.Request) {
 		s.burst = h.newBurst(s.conn, s.born)
 	}
 	b := s.burst
+	if h.waiting.Load() > mostWaiting {
+		b.refuse(r, verdict{code: remoting.CodeSystemBusy, remark: overloaded})
+		return
+	}
 	if err := b.decode(r); err != nil {
 		b.refuse(r, verdict{code: remoting.CodeSystemError, remark: err.Error()})
 		return
@@ -247,7 +257,8 @@ func (h *sendHandler) acceptOne(l *live, b *burst, r *remoting.Request, cfg *top
 // batches; and what no broker stores.
 func refuseKind(l *live, p *sentProps, cfg *topic.Config, sysFlag, reconsumed int32) verdict {
 	kind := sysFlag & record.FlagTransaction
-	if p.tran && !(reconsumed > 0 && p.delay > 0) || kind == record.FlagPrepared || kind == record.FlagRollback {
+	retried := reconsumed > 0 && p.delay > 0 // was transactional once, comes back as a retry
+	if p.tran && !retried || kind == record.FlagPrepared || kind == record.FlagRollback {
 		if l.RejectTransaction {
 			return refusef(remoting.CodeNoPermission, "the broker refuses transactional messages (rejectTransactionMessage=true)")
 		}
@@ -377,7 +388,11 @@ func (h *sendHandler) later(s *session, r *remoting.Request) {
 		return
 	}
 	s.append()
-	if !s.lanes.push(name, r.Clone()) {
+	first, taken := s.lanes.push(name, r.Clone())
+	if !taken {
+		r.Reply(remoting.CodeSystemBusy, overloaded, nil, nil)
+	}
+	if !first {
 		return
 	}
 	if !h.pool.submit(len(r.Body), func(ctx context.Context) { h.work(ctx, s, name) }) {

@@ -214,7 +214,7 @@ func decodeAnswer(t *testing.T, conn int, frame []byte) (answerKey, answer, bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answerKey{conn, h.Opaque}, answer{int(h.Code), string(h.Remark), string(body), h.Ext.Map()}, h.IsResponse()
+	return answerKey{conn, h.Opaque}, answer{h.Code, string(h.Remark), string(body), h.Ext.Map()}, h.IsResponse()
 }
 
 // compare checks one answer against RocketMQ's.

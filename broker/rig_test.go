@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,7 +128,7 @@ func testOptions() Options {
 // testLog prints warnings when BROKER_LOG is set.
 func testLog() *slog.Logger {
 	if os.Getenv("BROKER_LOG") == "" {
-		return slog.New(slog.NewTextHandler(io.Discard, nil))
+		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
@@ -199,6 +199,7 @@ func (r *rig) call(code int, ext map[string]string, body []byte) *remoting.Respo
 
 func (r *rig) callOn(c *remoting.Client, addr string, code int, ext map[string]string, body []byte) *remoting.Response {
 	r.t.Helper()
+	r.settle()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	resp, err := c.Call(ctx, addr, code, remoting.Map(ext), body)
@@ -207,6 +208,18 @@ func (r *rig) callOn(c *remoting.Client, addr string, code int, ext map[string]s
 		r.t.Fatalf("code %d: %v", code, err)
 	}
 	return resp
+}
+
+// settle waits until what is stored is visible: whoever stored it may have left
+// that to another goroutine that was just at it.
+func (r *rig) settle() {
+	for {
+		p := r.b.store.Positions()
+		if p.Dispatched >= p.Flushed && (r.b.store.SyncFlush() || p.Dispatched >= p.Max) {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // wants checks an answer's code and the beginning of its remark.

@@ -70,9 +70,14 @@ func (p *peer) Close() { p.conn.Close() }
 type lanes struct {
 	open atomic.Int32 // lanes under way; 0 is the usual case and costs one load
 
-	mu     sync.Mutex // guards queues; held for map operations only
+	mu     sync.Mutex // guards what follows; held for map operations only
 	queues map[string][]*remoting.Request
+	bytes  int // bodies in queues; at most laneBytes, and one
 }
+
+// laneBytes bounds the bodies that wait in the lanes of one connection. Requests
+// with an answer are bounded by the connection already; one-way ones are not.
+const laneBytes = 16 << 20
 
 // clientLane orders heartbeats and unregistrations. No topic has this name.
 const clientLane = ""
@@ -88,11 +93,16 @@ func (l *lanes) has(key []byte) bool {
 	return ok
 }
 
-// push adds r to a lane. first means that the lane was not under way: the
-// caller must submit a job that takes from it, or drop it.
-func (l *lanes) push(key string, r *remoting.Request) (first bool) {
+// push adds r to a lane. taken is false if too much waits already. first means
+// that the lane was not under way: the caller must submit a job that takes from
+// it, or empty it.
+func (l *lanes) push(key string, r *remoting.Request) (first, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.bytes > laneBytes {
+		return false, false
+	}
+	l.bytes += len(r.Body)
 	q, ok := l.queues[key]
 	if !ok {
 		if l.queues == nil {
@@ -101,7 +111,7 @@ func (l *lanes) push(key string, r *remoting.Request) (first bool) {
 		l.open.Add(1)
 	}
 	l.queues[key] = append(q, r)
-	return !ok
+	return !ok, true
 }
 
 // take returns all that wait in the lane and leaves it open; when nothing
@@ -118,5 +128,8 @@ func (l *lanes) take(key string) []*remoting.Request {
 		return nil
 	}
 	l.queues[key] = nil
+	for _, r := range q {
+		l.bytes -= len(r.Body)
+	}
 	return q
 }
