@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"mqctl/store/vfs"
@@ -178,6 +180,40 @@ func BenchmarkBrokerSend(b *testing.B) {
 				bursts <- burst
 				h.answers(n)
 			}
+		})
+	}
+}
+
+// BenchmarkBrokerSendMany is 64 connections with one send in flight on each: what
+// a burst costs counts, not what a message does.
+func BenchmarkBrokerSendMany(b *testing.B) {
+	for _, flush := range []bool{false, true} {
+		b.Run(fmt.Sprintf("sync=%t", flush), func(b *testing.B) {
+			h := hotStart(b, func(o *Options) { o.Store.CommitLogBytes, o.Store.SyncFlush = 1<<30, flush })
+			const conns = 64
+			frame := sendBurst(b, 1, strings.Repeat("x", 1024))
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var wg sync.WaitGroup
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range conns {
+				nc, err := net.Dial("tcp", h.b.Addr())
+				if err != nil {
+					b.Fatal(err)
+				}
+				wg.Go(func() {
+					defer nc.Close()
+					c := &hotRig{nc: nc, in: bufio.NewReader(nc)}
+					for left.Add(-1) >= 0 {
+						if _, err := nc.Write(frame); err != nil {
+							panic(err)
+						}
+						c.answers(1)
+					}
+				})
+			}
+			wg.Wait()
 		})
 	}
 }
