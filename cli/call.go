@@ -231,6 +231,16 @@ func (c *call) patience() time.Duration {
 	return c.duration("wait")
 }
 
+// steady is ctx without the user's interrupt but with its deadline: a change
+// that has begun at a broker is finished there.
+func steady(ctx context.Context) (context.Context, context.CancelFunc) {
+	out := context.WithoutCancel(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(out, end)
+	}
+	return out, func() {}
+}
+
 // until asks done again and again until it is true or patience is over; at
 // least once. The error is that of the last attempt.
 func until(ctx context.Context, patience time.Duration, done func(ctx context.Context) (bool, error)) (bool, error) {

@@ -139,7 +139,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		if m.ExitCode == ExitUsage && r.items == nil {
 			return printUsage(c.io, m)
 		}
-		if c.p.format != "json" {
+		if c.p.format != "json" && len(r.items) == 0 {
 			c.p.messages(r)
 			return code
 		}

@@ -238,6 +238,10 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 			r.failed(c.at(res.Err, res.Target))
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			r.failed(c.at(err, res.Target))
+			continue
+		}
 		if stopped {
 			m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", res.Target)
 			m.Target = res.Target.String()
@@ -279,6 +283,8 @@ func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *ad
 		}
 		return nil
 	}
+	ctx, done := steady(ctx)
+	defer done()
 	remark, err := c.client.UpdateBrokerConfig(ctx, t.Addr, send)
 	if err != nil {
 		return err

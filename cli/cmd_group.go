@@ -396,20 +396,26 @@ func (c *call) deleteGroup(ctx context.Context, r *result, name string, holders 
 		// mqadmin leaves offsets unless -r, and topics when one broker is named.
 		clean, topics = c.on("remove-offset"), c.str("cluster") != ""
 	}
+	steadily, done := steady(ctx)
+	defer done()
 	for _, h := range holders {
 		r.add(h)
 		if c.dryRun() {
 			r.done++
 			continue
 		}
-		if err := c.client.DeleteGroup(ctx, h.target.Addr, name, clean); err != nil {
+		if err := ctx.Err(); err != nil {
+			r.failed(c.at(err, h.target))
+			continue
+		}
+		if err := c.client.DeleteGroup(steadily, h.target.Addr, name, clean); err != nil {
 			r.failed(c.at(err, h.target))
 			continue
 		}
 		h.Deleted, h.OffsetsRemoved, r.change.Applied = true, clean, true
 		r.done++
 		if topics {
-			c.deleteRetryTopics(ctx, r, name, h)
+			c.deleteRetryTopics(steadily, r, name, h)
 		}
 	}
 	if topics && r.change.Applied && !admin.IsAddress(c.str("broker")) {

@@ -200,6 +200,9 @@ func printGroupSet(p *printer, r *result) {
 	if patch.replace {
 		verb = "replacement"
 	}
+	if allNew(r.items) {
+		verb = "new"
+	}
 	p.printf("group %s   %s on %s\n\n", p.style.cyan(patch.name), verb, count(len(r.items), "broker"))
 	var rows [][]string
 	unchanged := 0
@@ -213,6 +216,16 @@ func printGroupSet(p *printer, r *result) {
 	}
 	p.write(grid([]string{"BROKER", "SETTING", "BEFORE", "AFTER", ""}, rows, nil, p.style.bold))
 	p.printf("\n%s\n", groupOutcome(p, r))
+}
+
+// allNew reports whether the thing existed at none of the brokers.
+func allNew(items []any) bool {
+	for _, item := range items {
+		if created, _ := lookup(item, "created").(bool); !created {
+			return false
+		}
+	}
+	return true
 }
 
 // groupRows are the lines of one broker: changed settings, and those that were

@@ -141,10 +141,14 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 		masters[t.Broker] = t
 	}
 	var out []place
-	cluster := ""
+	cluster, readOnly := "", false
 	for _, q := range route.Queues {
 		t, ok := masters[q.Broker]
-		if !ok || t.Addr == "" || q.Perm&2 == 0 || c.str("broker") != "" && c.str("broker") != q.Broker {
+		if !ok || t.Addr == "" || c.str("broker") != "" && c.str("broker") != q.Broker {
+			continue
+		}
+		if q.Perm&2 == 0 {
+			readOnly = true
 			continue
 		}
 		cluster = t.Cluster
@@ -153,6 +157,9 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 				out = append(out, place{q.Broker, t.Addr, i})
 			}
 		}
+	}
+	if len(out) == 0 && readOnly {
+		return nil, "", fail(ExitDenied, "TOPIC_READ_ONLY", "topic %q may not be written to%s", topic, c.placeText()).try("mqctl topic route "+topic, "mqctl topic set "+topic+" --perm rw")
 	}
 	if len(out) == 0 {
 		return nil, "", fail(ExitNotFound, "QUEUE_NOT_FOUND", "topic %q has no queue to write to%s", topic, c.placeText()).try("mqctl topic route " + topic)
@@ -198,6 +205,10 @@ func (c *call) sendAll(ctx context.Context, r *result, topic string, body []byte
 			case <-pace:
 			}
 		}
+		if err := ctx.Err(); err != nil {
+			r.failed(asMessage(c.explain(err)).because("%d of %d were sent before", r.done, n))
+			return
+		}
 		at := places[(first+i)%len(places)]
 		if err := c.sendOne(ctx, r, topic, body, props, at, ids); err != nil {
 			m := c.at(err, admin.Target{Broker: at.broker, Addr: at.addr})
@@ -211,6 +222,8 @@ func (c *call) sendAll(ctx context.Context, r *result, topic string, body []byte
 }
 
 func (c *call) sendOne(ctx context.Context, r *result, topic string, body []byte, props map[string]string, at place, ids *record.UniqueIDs) error {
+	ctx, done := steady(ctx)
+	defer done()
 	mine := map[string]string{}
 	for k, v := range props {
 		mine[k] = v

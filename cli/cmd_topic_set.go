@@ -176,7 +176,11 @@ func printTopicSet(p *printer, r *result) {
 	if patch == nil || len(r.items) == 0 {
 		return
 	}
-	p.printf("topic %s   %s on %s\n\n", p.style.cyan(patch.name), count(len(patch.keys), "setting"), count(len(r.items), "broker"))
+	what := "patch of " + count(len(patch.keys), "setting")
+	if allNew(r.items) {
+		what = "new"
+	}
+	p.printf("topic %s   %s on %s\n\n", p.style.cyan(patch.name), what, count(len(r.items), "broker"))
 	var rows [][]string
 	applied := 0
 	for _, item := range r.items {
@@ -362,13 +366,19 @@ func topicImpact(holders []*topicDeleteItem) string {
 }
 
 func (c *call) deleteTopic(ctx context.Context, r *result, name string, holders []*topicDeleteItem) {
+	steadily, done := steady(ctx)
+	defer done()
 	for _, h := range holders {
 		r.add(h)
 		if c.dryRun() {
 			r.done++
 			continue
 		}
-		if err := c.client.DeleteTopic(ctx, h.target.Addr, name); err != nil {
+		if err := ctx.Err(); err != nil {
+			r.failed(c.at(err, h.target))
+			continue
+		}
+		if err := c.client.DeleteTopic(steadily, h.target.Addr, name); err != nil {
 			r.failed(c.at(err, h.target))
 			continue
 		}

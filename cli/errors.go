@@ -73,7 +73,7 @@ func (m *Message) lines(label string) []string {
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
 			return '?'
 		}
 		return r

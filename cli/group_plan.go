@@ -284,6 +284,8 @@ func (c *call) groupsNow(ctx context.Context, targets []admin.Target, name strin
 
 // write sends the group and reads it back.
 func (c *call) writeGroup(ctx context.Context, it *groupSetItem) error {
+	ctx, done := steady(ctx)
+	defer done()
 	send := it.after
 	send.Attributes = map[string]string{} // on the wire these are changes, and there are none
 	if err := c.client.PutGroup(ctx, it.Addr, send); err != nil {

@@ -21,6 +21,7 @@ type column struct {
 	as    format
 	wide  bool // only with --output wide
 	fold  int  // on a narrow terminal the highest goes first; 0 stays
+	cut   int  // on a terminal, longer text ends in dots; never names
 }
 
 // view is how the items of a command are shown as text.

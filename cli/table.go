@@ -112,6 +112,9 @@ func (p *printer) grid(columns []column, items []any) []byte {
 		rows[i] = make([]string, len(columns))
 		for j, c := range columns {
 			rows[i][j] = p.style.cell(lookup(item, c.field), c.as)
+			if r := []rune(rows[i][j]); p.style.terminal && c.cut > 0 && len(r) > c.cut && p.format != "wide" {
+				rows[i][j] = string(r[:c.cut]) + "..."
+			}
 		}
 	}
 	if !p.headers {
@@ -120,8 +123,22 @@ func (p *printer) grid(columns []column, items []any) []byte {
 	return grid(heads, rows, aligns, p.style.bold)
 }
 
+func widestRow(rows [][]string) int {
+	n := 0
+	for _, r := range rows {
+		n = max(n, len(r))
+	}
+	return n
+}
+
 // grid renders rows with two blanks between the columns and no lines at all.
 func grid(heads []string, rows [][]string, aligns []tw.Align, paint func(string) string) []byte {
+	if aligns == nil {
+		aligns = make([]tw.Align, max(len(heads), widestRow(rows)))
+		for i := range aligns {
+			aligns[i] = tw.AlignLeft
+		}
+	}
 	var b bytes.Buffer
 	pad := tw.CellPadding{Global: tw.Padding{Left: "", Right: "  ", Overwrite: true}}
 	cell := tw.CellConfig{

@@ -222,6 +222,8 @@ func (c *call) topicsNow(ctx context.Context, targets []admin.Target, name strin
 
 // writeTopic sends the topic and reads it back.
 func (c *call) writeTopic(ctx context.Context, it *topicSetItem, attributes string) error {
+	ctx, done := steady(ctx)
+	defer done()
 	if err := c.client.PutTopic(ctx, it.Addr, it.after, attributes); err != nil {
 		return err
 	}
