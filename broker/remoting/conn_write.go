@@ -230,24 +230,30 @@ func (c *Conn) writer(b *buffer, done int) {
 // writeChunk is how much one timed write tries, in bytes.
 const writeChunk = 256 << 10
 
+// writeTries is how often a write is tried within WriteTimeout: a peer that stops
+// reading is noticed at most one such part late.
+const writeTries = 6
+
 // writeAll writes p; the peer must take something within each WriteTimeout.
 func (c *Conn) writeAll(p []byte) error {
+	idle := 0
 	for len(p) > 0 {
-		if err := c.nc.SetWriteDeadline(time.Now().Add(c.conf.writeTimeout)); err != nil {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.conf.writeTimeout / writeTries)); err != nil {
 			return err
 		}
 		n, err := c.nc.Write(p[:min(len(p), writeChunk)])
 		if n > 0 {
 			c.touch()
+			idle = 0
+		} else {
+			idle++
 		}
 		p = p[n:]
-		if err != nil {
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				return err
-			}
-			if n == 0 {
-				return ErrNoProgress
-			}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if idle >= writeTries {
+			return ErrNoProgress
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package remoting
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -87,6 +88,31 @@ func TestSlowReader(t *testing.T) {
 		synctest.Wait()
 		if len(s.Conns()) != 0 || !log.has("takes no answers") {
 			t.Errorf("not closed after 31 s: %s", log)
+		}
+	})
+}
+
+// TestStoppedReader closes a peer that takes a part of its answers and then no more:
+// what it took must not count as progress for long.
+func TestStoppedReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l, _ := startServer(t, ServerOptions{Handler: handler{serve: func(_ *Conn, r *Request) {
+			r.Reply(CodeSuccess, "", nil, make([]byte, 1<<20))
+		}}})
+		c := l.dial()
+		send(t, c, request(t, 11, 1, 0, ""))
+		if _, err := io.ReadFull(c, make([]byte, 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(29 * time.Second)
+		synctest.Wait()
+		if len(s.Conns()) != 1 {
+			t.Fatal("closed before 30 s")
+		}
+		<-time.After(7 * time.Second)
+		synctest.Wait()
+		if len(s.Conns()) != 0 {
+			t.Error("not closed after 36 s without progress")
 		}
 	})
 }
