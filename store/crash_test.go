@@ -215,11 +215,13 @@ func verifyQueue(t *testing.T, s *store.Store, q *store.Queue, m *model, byID ma
 		if err := v.CheckCRC(); err != nil {
 			t.Errorf("%s-%d: message %d: %v", q.Topic(), q.ID(), v.QueueOffset(), err)
 		}
-		text, _, _ := bytes.Cut(v.Body(), []byte(" "))
-		id, err := strconv.Atoi(string(text))
+		if x := byID[bodyID(v)]; bytes.IndexByte(v.Properties(), 0) >= 0 && (!power || x != nil && x.durable) {
+			t.Errorf("%s-%d: message %d has torn properties", q.Topic(), q.ID(), v.QueueOffset())
+		}
+		id := bodyID(v)
 		x := byID[id]
-		if err != nil || x == nil || x.topic != q.Topic() || x.queue != q.ID() {
-			t.Errorf("%s-%d: message %d has body %q, which was not sent there", q.Topic(), q.ID(), v.QueueOffset(), text)
+		if x == nil || x.topic != q.Topic() || x.queue != q.ID() {
+			t.Errorf("%s-%d: message %d is %d, which was not sent there", q.Topic(), q.ID(), v.QueueOffset(), id)
 			continue
 		}
 		if found[id] {
@@ -236,6 +238,16 @@ func verifyQueue(t *testing.T, s *store.Store, q *store.Queue, m *model, byID ma
 	if want != q.Max() {
 		t.Errorf("%s-%d: the last message is %d but the end %d", q.Topic(), q.ID(), want-1, q.Max())
 	}
+}
+
+// bodyID is the number a body begins with.
+func bodyID(v record.View) int {
+	text, _, _ := bytes.Cut(v.Body(), []byte(" "))
+	id, err := strconv.Atoi(string(text))
+	if err != nil {
+		return -1
+	}
+	return id
 }
 
 // TestCrashAtEveryOperation cuts a script before every operation that changes

@@ -270,6 +270,7 @@ func TestGoldenKilled(t *testing.T) {
 	}{
 		{"killed", end, false, all, true},
 		{"killed-torn-body", 358059, true, at(358059), true},
+		{"killed-torn-properties", 358059, true, at(358059), false}, // Apache serves garbage
 		{"killed-no-consumequeue", end, false, all, false},
 		{"killed-no-topic-queue", end, false, all, false},
 		{"killed-queue-far-behind", end, false, all, false},

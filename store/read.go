@@ -34,6 +34,7 @@ const unitChunk = 64
 
 // readBuffer is the scratch space of one read.
 type readBuffer struct {
+	reader
 	units [unitChunk * consumequeue.UnitBytes]byte
 	head  [96]byte
 }
@@ -43,7 +44,7 @@ type reader struct {
 	s      *Store
 	dst    []byte
 	start  int // len(dst) at the beginning
-	res    *ReadResult
+	res    ReadResult
 	max    int
 	end    int64 // of the log when the read began
 	memory int64 // what lies within this distance of the end counts as in memory
@@ -70,19 +71,26 @@ func (s *Store) Read(dst []byte, q *Queue, offset record.QueueOffset, max int, f
 		res.Status, res.Next = st, next
 		return dst, res
 	}
-	r := reader{s: s, dst: dst, start: len(dst), res: &res, max: max, end: s.log.End(), memory: s.inMemory()}
 	res.Status = NoMatchedMessage
 	buf := s.reads.Get().(*readBuffer)
-	r.walk(q, f, buf)
+	buf.reader = reader{s: s, dst: dst, start: len(dst), res: res, max: max, end: s.log.End(), memory: s.inMemory()}
+	buf.walk(q, f)
+	dst, res = buf.finish()
+	buf.reader = reader{}
 	s.reads.Put(buf)
-	res.Bytes = len(r.dst) - len(dst)
+	return dst, res
+}
+
+func (r *reader) finish() ([]byte, ReadResult) {
+	res := &r.res
+	res.Bytes = len(r.dst) - r.start
 	if res.Count > 0 {
 		res.Status = Found
 		res.LastStoreMillis = storeMillis(r.dst[r.lastAt:])
 	}
 	res.Behind = r.end - r.seen
 	res.Slow = res.Behind > r.memory
-	return r.dst, res
+	return r.dst, *res
 }
 
 // outside finds offsets that have no message (store.md 7.1).
@@ -106,7 +114,7 @@ func (s *Store) inMemory() int64 {
 }
 
 // walk examines units from res.Next on.
-func (r *reader) walk(q *Queue, f Filter, buf *readBuffer) {
+func (r *readBuffer) walk(q *Queue, f Filter) {
 	first := int64(r.res.Next)
 	limit := int64(max(r.s.opt.MaxFilterBytes, r.max*consumequeue.UnitBytes)) / consumequeue.UnitBytes
 	stop := min(int64(r.res.Max), first+limit)
@@ -115,7 +123,7 @@ func (r *reader) walk(q *Queue, f Filter, buf *readBuffer) {
 		if f == nil {
 			want = min(want, int64(max(r.max-r.res.Count-r.runLen+1, 1)))
 		}
-		n, err := q.cq.ReadRaw(buf.units[:want*consumequeue.UnitBytes], at)
+		n, err := q.cq.ReadRaw(r.units[:want*consumequeue.UnitBytes], at)
 		if err != nil && consumequeue.Missing(err) && at == first {
 			r.res.Status = OffsetFoundNull
 			r.res.Next = record.QueueOffset(q.cq.NextFile(at))
@@ -125,7 +133,7 @@ func (r *reader) walk(q *Queue, f Filter, buf *readBuffer) {
 			break
 		}
 		for i := range n {
-			u := consumequeue.Decode(buf.units[i*consumequeue.UnitBytes:])
+			u := consumequeue.Decode(r.units[i*consumequeue.UnitBytes:])
 			if !r.unit(u, f) {
 				r.copyRun()
 				return

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"mqctl/store/internal/commitlog"
 	"mqctl/store/internal/consumequeue"
@@ -359,6 +360,7 @@ func (r *recovery) finish(end int64) error {
 		q.arrived = false
 	}
 	s.disp.arrived = nil
+	s.keep.lastMark = time.Now()
 	if len(s.log.Bases()) == 0 && r.inv.progress == nil {
 		return nil // a new store: the first mark comes with the first messages
 	}

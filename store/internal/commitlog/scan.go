@@ -21,6 +21,41 @@ const (
 // bytes of an earlier life of the file.
 var ErrPosition = errors.New("record states another position than its own")
 
+// ErrTorn says that a part of the record that no checksum covers was never
+// written.
+var ErrTorn = errors.New("topic or properties were not written completely")
+
+// sectorBytes is what a disk writes whole or not at all.
+const sectorBytes = 512
+
+// strongTear is how many zeros in a row no properties have by themselves.
+const strongTear = 64
+
+// torn looks for what a crash leaves of a record that did not reach the disk
+// completely: a sector, or its part that belongs to topic and properties, of
+// zeros; or zeros at the end. Properties may hold zeros, though nobody knows a
+// client that sends them: so only long ones are sure.
+func torn(v record.View, pos int64) (torn, sure bool) {
+	if v.StoreMillis() <= 0 || bytes.IndexByte(v.Topic(), 0) >= 0 {
+		return true, true
+	}
+	props := v.Properties()
+	if bytes.IndexByte(props, 0) < 0 {
+		return false, false
+	}
+	torn = props[len(props)-1] == 0
+	at := pos + int64(v.Size()-len(props))
+	for len(props) > 0 {
+		n := min(int64(len(props)), sectorBytes-at%sectorBytes)
+		if allZero(props[:n]) {
+			torn = true
+			sure = sure || n >= strongTear
+		}
+		props, at = props[n:], at+n
+	}
+	return torn, sure
+}
+
 // BadError says where the bytes of the log stop making sense.
 type BadError struct {
 	Pos int64
@@ -122,9 +157,18 @@ func (s *Scanner) record(seg *segment, head []byte) (record.View, error) {
 		if err := v.CheckCRC(); err != nil {
 			return bad(err, size)
 		}
+		if torn, sure := torn(v, s.pos); sure || torn && !s.continues(s.pos+size) {
+			return bad(ErrTorn, size)
+		}
 	}
 	s.pos += size
 	return v, nil
+}
+
+// continues reports whether a record follows at pos, perhaps behind a blank.
+func (s *Scanner) continues(pos int64) bool {
+	_, err := s.l.Scan(pos, true).Next()
+	return err == nil
 }
 
 // peek returns n bytes from pos on, all inside of seg.
