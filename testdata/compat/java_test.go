@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -116,14 +117,45 @@ func TestJavaClients(t *testing.T) {
 	}
 }
 
-// admin runs one mqadmin command of the original and returns what it printed.
-func mqadmin(t *testing.T, args ...string) string {
+// tool is the original's mqadmin, kept running since each start costs seconds.
+type tool struct {
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func mqadmin(t *testing.T) *tool {
 	t.Helper()
-	out, err := javaCommand(t.TempDir(), 256, nil, "org.apache.rocketmq.tools.command.MQAdminStartup", args...).CombinedOutput()
+	cmd := javaCommand(t.TempDir(), 256, nil, "Compat", "admin")
+	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatalf("mqadmin %v: %v\n%s", args, err, out)
+		t.Fatal(err)
 	}
-	return string(out)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return &tool{in, bufio.NewScanner(out)}
+}
+
+// run returns what one command printed.
+func (m *tool) run(t *testing.T, args ...string) string {
+	t.Helper()
+	if _, err := io.WriteString(m.in, strings.Join(args, " ")+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for m.out.Scan() {
+		if m.out.Text() == "--end" {
+			return text.String()
+		}
+		text.WriteString(m.out.Text() + "\n")
+	}
+	t.Fatalf("mqadmin %v ended its process:\n%s", args, text.String())
+	return ""
 }
 
 // TestMqadmin runs the original's tool against our broker, with a producer and
@@ -154,6 +186,7 @@ func TestMqadmin(t *testing.T) {
 		t.Fatal("the client that holds its connections did not come online")
 	}
 	addr := regexp.QuoteMeta(b.addr)
+	m := mqadmin(t)
 	for _, c := range []struct {
 		args string
 		want []string // regular expressions
@@ -181,14 +214,14 @@ func TestMqadmin(t *testing.T) {
 		{"deleteTopic -c DefaultCluster -t Made", []string{`delete topic \[Made\] from cluster \[DefaultCluster\] success`, `delete topic \[Made\] from NameServer success`}},
 	} {
 		args := append(strings.Fields(c.args), n...)
-		got := mqadmin(t, args...)
+		got := m.run(t, args...)
 		for _, w := range c.want {
 			if !regexp.MustCompile(w).MatchString(got) {
 				t.Errorf("mqadmin %s: no %q in\n%s", c.args, w, got)
 			}
 		}
 	}
-	if got := mqadmin(t, append([]string{"topicList"}, n...)...); regexp.MustCompile(`(?m)^Made$`).MatchString(got) {
+	if got := m.run(t, append([]string{"topicList"}, n...)...); regexp.MustCompile(`(?m)^Made$`).MatchString(got) {
 		t.Errorf("deleted topic is still listed:\n%s", got)
 	}
 	// by id: the offset id is in the answer of our own send
@@ -197,7 +230,7 @@ func TestMqadmin(t *testing.T) {
 	if err := json.Unmarshal(res, &sent); err != nil || len(sent.Items) != 1 {
 		t.Fatalf("message send: %v\n%s", err, res)
 	}
-	got := mqadmin(t, append([]string{"queryMsgById", "-t", "HeldTopic", "-i", sent.Items[0].MsgID}, n...)...)
+	got := m.run(t, append([]string{"queryMsgById", "-t", "HeldTopic", "-i", sent.Items[0].MsgID}, n...)...)
 	if !regexp.MustCompile(`Topic: +HeldTopic`).MatchString(got) {
 		t.Errorf("queryMsgById:\n%s", got)
 	}
@@ -373,11 +406,12 @@ func TestRegisterAcross(t *testing.T) {
 	t.Run("Apache's at ours", func(t *testing.T) {
 		b := own(t)
 		addr, _ := apacheBroker(t, "apache-a", b.namesrv, filepath.Join(t.TempDir(), "store"))
+		until(t, 60*time.Second, "registration", func() bool { return routed(t, b, "apache-a") })
 		b.mqctl(t, 0, "topic", "create", "AcrossB", "--broker", "apache-a", "--yes")
 		waitRoute(t, b, "AcrossB")
 		lines := javaClient(t, nil, "produce", b.namesrv, "AcrossB", "5")
 		javaClient(t, nil, "consume", b.namesrv, "gb", "AcrossB", "*", strconv.Itoa(count(lines, "sent ")), "push")
-		got := mqadmin(t, "clusterList", "-n", b.namesrv)
+		got := mqadmin(t).run(t, "clusterList", "-n", b.namesrv)
 		for _, want := range []string{b.addr, addr} {
 			if !strings.Contains(got, want) {
 				t.Errorf("clusterList lacks %s:\n%s", want, got)
@@ -402,7 +436,7 @@ func TestApacheOpensOurFolder(t *testing.T) {
 			far := &broker{namesrv: ns, addr: addr}
 			waitRoute(t, far, "Folder")
 			javaClient(t, nil, "consume", ns, "g2", "Folder", "*", strconv.Itoa(n), "push")
-			if out := mqadmin(t, "queryMsgByKey", "-n", ns, "-t", "Folder", "-k", "k7"); !regexp.MustCompile(`[0-9A-F]{32}`).MatchString(out) {
+			if out := mqadmin(t).run(t, "queryMsgByKey", "-n", ns, "-t", "Folder", "-k", "k7"); !regexp.MustCompile(`[0-9A-F]{32}`).MatchString(out) {
 				t.Errorf("key k7 is not found by the original:\n%s", out)
 			}
 		})

@@ -30,6 +30,7 @@ public class Compat {
                 case "produce" -> produce(args[1], args[2], Integer.parseInt(args[3]));
                 case "consume" -> consume(args[1], args[2], args[3], args[4], Integer.parseInt(args[5]), args[6]);
                 case "hold" -> hold(args[1], args[2], args[3]);
+                case "admin" -> admin();
                 default -> throw new IllegalArgumentException(args[0]);
             }
             System.out.println("done");
@@ -157,6 +158,16 @@ public class Compat {
         }
         if (seen.size() < count) {
             throw new IllegalStateException("got " + seen.size() + " of " + count);
+        }
+    }
+
+    /** Runs the mqadmin commands of its input, one a line, in this one process; a line "--end" follows each. */
+    static void admin() throws Exception {
+        java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
+        for (String l = in.readLine(); l != null; l = in.readLine()) {
+            org.apache.rocketmq.tools.command.MQAdminStartup.main0(l.split(" "), null);
+            line("--end");
+            System.out.flush();
         }
     }
 
