@@ -84,7 +84,9 @@ func TestPanicOffTheReader(t *testing.T) {
 func (r *rig) heldPull(t *testing.T) <-chan *remoting.Response {
 	answer := make(chan *remoting.Response, 1)
 	r.wants(r.call(11, pullExt("g", "T", 0, 0), nil), 0, "") // the group is there
-	go func() { answer <- r.call(11, pullExt("g", "T", 0, 1, "sysFlag", "6", "suspendTimeoutMillis", "10000"), nil) }()
+	go func() {
+		answer <- r.call(11, pullExt("g", "T", 0, 1, "sysFlag", "6", "suspendTimeoutMillis", "10000"), nil)
+	}()
 	synctest.Wait()
 	if n := r.b.holds.Len(); n != 1 {
 		t.Fatalf("%d pulls held", n)

@@ -143,6 +143,12 @@ func (h *pullHandler) read(l *live, x pullRun, g pullGrant, q *store.Queue, offs
 		filter = g.sub
 	}
 	data, res := h.store.Read(buf.b[:0], q, offset, max(1, int(x.head.MaxMsgNums)), filter)
+	if res.Err != nil && res.Count == 0 {
+		// Anything else would make the client skip messages, or ask again at once.
+		h.keep(buf, data)
+		x.call.Reply(remoting.CodeSystemError, res.Err.Error(), remoting.None{}, nil)
+		return
+	}
 	code := pullCode(res.Status, offset)
 	if code == remoting.CodePullNotFound && x.first && x.head.SysFlag&header.PullSuspend != 0 && h.park(l, x, g, q, offset) {
 		h.keep(buf, data)

@@ -3,6 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"mqctl/store/vfs"
 )
@@ -23,11 +26,37 @@ func (s *Store) setFull(full bool) {
 
 // background handles an error of work that nobody waits for.
 func (s *Store) background(what string, err error) {
-	if vfs.DiskFull(err) {
-		s.setFull(true)
-		return
+	if !s.passes(err) {
+		s.setSick(fmt.Errorf("%s: %w", what, err))
 	}
-	s.setSick(fmt.Errorf("%s: %w", what, err))
+}
+
+// passes takes note of an error that heals by itself, so that the keeper's next
+// attempt may succeed: a full disk, or nothing left of what Scarce means. Others say
+// that the disk cannot be trusted any more.
+func (s *Store) passes(err error) bool {
+	switch {
+	case vfs.DiskFull(err):
+		s.setFull(true)
+	case vfs.Scarce(err):
+		s.scarce.note(s.opt.Log, err)
+	default:
+		return false
+	}
+	return true
+}
+
+// scarceEvery is the least time between two complaints.
+const scarceEvery = 30 * time.Second
+
+// scarcity logs errors that may come by the thousand.
+type scarcity struct{ last atomic.Int64 } // when it was logged, Unix ms
+
+func (n *scarcity) note(log *slog.Logger, err error) {
+	now, last := time.Now().UnixMilli(), n.last.Load()
+	if now-last >= scarceEvery.Milliseconds() && n.last.CompareAndSwap(last, now) {
+		log.Warn("the system has no more of what the store needs; it goes on and tries again", "error", err)
+	}
 }
 
 // checkDisk compares the disk with the limit.

@@ -7,7 +7,6 @@ import (
 
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/record"
-	"mqctl/store/vfs"
 )
 
 // maxPending bounds the entries that wait for dispatch in memory; what comes
@@ -278,16 +277,13 @@ func (s *Store) signal() {
 // stall stops dispatch until the keeper tries again.
 func (s *Store) stall(err error) {
 	s.disp.stalled = true
-	if vfs.DiskFull(err) {
-		s.setFull(true)
-		return
+	if !s.passes(err) {
+		s.setSick(err)
 	}
-	s.setSick(err)
 }
 
 func (s *Store) indexFailed(err error) {
-	if vfs.DiskFull(err) {
-		s.setFull(true)
+	if s.passes(err) {
 		return
 	}
 	if s.indexSick.CompareAndSwap(false, true) {

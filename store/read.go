@@ -2,7 +2,9 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"mqctl/store/internal/consumequeue"
@@ -24,6 +26,9 @@ type ReadResult struct {
 	Slow            bool  // suggestPullingFromSlave: further behind than the memory ratio (replication.md 3.1)
 	LastStoreMillis int64 // store time of the last message returned
 	Behind          int64 // maxOffsetPy - maxPhyOffsetPulling
+	// Err is why the files could not be read on from Next. Messages found before
+	// count; nothing is passed over.
+	Err error
 }
 
 // extAddressLimit: a tag code at or below it is the address of an extension
@@ -53,8 +58,9 @@ type reader struct {
 	// copied.
 	runAt   int64
 	runSize int
-	runLen  int // messages
-	lastLen int // size of its last record
+	runLen  int   // messages
+	runFrom int64 // queue offset of the first of them
+	lastLen int   // size of its last record
 
 	lastAt int   // where the last copied record starts in dst
 	seen   int64 // position of the last unit examined, matching or not
@@ -129,12 +135,15 @@ func (r *readBuffer) walk(q *Queue, f Filter) {
 			r.res.Next = record.QueueOffset(q.cq.NextFile(at))
 			return
 		}
+		if err != nil && !consumequeue.Missing(err) && !errors.Is(err, io.EOF) {
+			r.res.Err = fmt.Errorf("read queue %d of topic %s: %w", q.id, q.topic, err)
+		}
 		if err != nil || n == 0 {
 			break
 		}
 		for i := range n {
 			u := consumequeue.Decode(r.units[i*consumequeue.UnitBytes:])
-			if !r.unit(u, f) {
+			if !r.unit(u, at, f) {
 				r.copyRun()
 				return
 			}
@@ -145,8 +154,8 @@ func (r *readBuffer) walk(q *Queue, f Filter) {
 	r.copyRun()
 }
 
-// unit takes one unit; false means that the answer is full without it.
-func (r *reader) unit(u consumequeue.Unit, f Filter) bool {
+// unit takes the unit at a queue offset; false means that the answer ends before it.
+func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
 	count, bytes := r.res.Count+r.runLen, len(r.dst)-r.start+r.runSize
 	if count > 0 && r.full(u, count, bytes) {
 		return false
@@ -164,10 +173,12 @@ func (r *reader) unit(u consumequeue.Unit, f Filter) bool {
 		return true
 	}
 	if r.runLen > 0 && (u.Phys != r.runAt+int64(r.runSize) || !r.s.log.SameSegment(u.Phys, r.runAt)) {
-		r.copyRun()
+		if r.copyRun(); r.res.Err != nil {
+			return false
+		}
 	}
 	if r.runLen == 0 {
-		r.runAt = u.Phys
+		r.runAt, r.runFrom = u.Phys, at
 	}
 	r.runSize += int(u.Size)
 	r.lastLen = int(u.Size)
@@ -195,7 +206,8 @@ func (r *reader) missing() {
 	}
 }
 
-// copyRun reads the records of the run in one go.
+// copyRun reads the records of the run in one go. Records that are not there, or are
+// none, are passed over; if only the disk refuses them, reading ends before them.
 func (r *reader) copyRun() {
 	if r.runLen == 0 {
 		return
@@ -212,7 +224,12 @@ func (r *reader) copyRun() {
 		}
 		r.dst = r.dst[:start]
 		r.runLen = 0
-		r.missing()
+		if err != nil && !errors.Is(err, io.EOF) {
+			r.res.Err = fmt.Errorf("read the commit log at %d: %w", r.runAt, err)
+			r.res.Next = record.QueueOffset(r.runFrom)
+		} else {
+			r.missing()
+		}
 	}
 	r.runLen, r.runSize = 0, 0
 }

@@ -64,6 +64,7 @@ type Store struct {
 	full    atomic.Bool
 	sick    atomic.Pointer[error]
 
+	scarce    scarcity
 	indexSick atomic.Bool
 	stats     putStats
 	reads     sync.Pool // of *readBuffer

@@ -112,6 +112,13 @@ func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// Scarce reports whether err means that something of the system has run out that
+// comes back when others let go of it: file descriptors (many connections have them
+// too) or the kernel's memory. A full disk is not meant.
+func Scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 // ReadFile returns the content of a file of at most limit bytes.
 func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
