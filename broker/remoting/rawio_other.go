@@ -4,6 +4,7 @@ package remoting
 
 import (
 	"errors"
+	"math"
 	"net"
 	"syscall"
 )
@@ -14,3 +15,6 @@ func rawConn(net.Conn) syscall.RawConn { return nil }
 func readNow(uintptr, []byte) (int, bool, error) { return 0, false, errors.ErrUnsupported }
 
 func writeNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// connLimit knows no limit of descriptors here.
+func connLimit() int { return math.MaxInt32 }

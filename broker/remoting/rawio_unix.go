@@ -4,6 +4,7 @@ package remoting
 
 import (
 	"io"
+	"math"
 	"net"
 	"syscall"
 )
@@ -20,6 +21,17 @@ func rawConn(c net.Conn) syscall.RawConn {
 		return nil
 	}
 	return raw
+}
+
+// connLimit is how many connections leave enough of the process's descriptors to its
+// files.
+func connLimit() int {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || r.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	n := int(r.Cur)
+	return n - min(reservedFiles, n/2)
 }
 
 // readNow reads what the socket has. again is true if it has nothing yet.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type ServerOptions struct {
 	MaxUnread    int              // [16 MiB] bytes of answers that a peer may leave unread
 	WriteTimeout time.Duration    // [30 s] without progress
 	MaxInFlight  int              // [16 MiB] bytes of requests of one connection not yet answered: above it, it is not read
+	MaxConns     int              // [descriptors less 1024 or half] connections of all servers of the process; one more is closed at once
 	Log          *slog.Logger     // [discards]
 	Now          func() time.Time // [time.Now] of the idle sweep
 }
@@ -44,7 +46,20 @@ type Server struct {
 	conns  map[*Conn]struct{}
 	lastID uint64
 	closed bool
+	// refused is when it was logged that there are too many connections.
+	refused time.Time
 }
+
+// accepted counts the open connections of all servers. File descriptors belong to
+// the process, so no server can count for itself.
+var accepted atomic.Int64
+
+// reservedFiles is how many descriptors connections leave to files, at least half of
+// all if there are few.
+const reservedFiles = 1024
+
+// refusedEvery is the least time between two complaints of too many connections.
+const refusedEvery = 10 * time.Second
 
 // NewServer returns a server that serves nothing yet.
 func NewServer(o ServerOptions) *Server {
@@ -52,6 +67,7 @@ func NewServer(o ServerOptions) *Server {
 	setDefault(&o.MaxUnread, DefaultMaxUnread)
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&o.MaxConns, connLimit())
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -133,10 +149,25 @@ func (s *Server) start(nc net.Conn) {
 		_ = nc.Close()
 		return
 	}
+	if accepted.Load() >= int64(s.opts.MaxConns) {
+		now := s.opts.Now()
+		tell := now.Sub(s.refused) >= refusedEvery
+		if tell {
+			s.refused = now
+		}
+		s.mu.Unlock()
+		_ = nc.Close()
+		if tell {
+			s.opts.Log.Warn("connections are refused: there are as many as the process may have; raise its limit of open files (ulimit -n)",
+				"connections", s.opts.MaxConns, "peer", nc.RemoteAddr())
+		}
+		return
+	}
 	s.lastID++
 	c := newConn(nc, s.lastID, &s.conf)
 	c.idleSince = s.opts.Now()
 	s.conns[c] = struct{}{}
+	accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
 	go func() {
@@ -149,6 +180,7 @@ func (s *Server) start(nc net.Conn) {
 func (s *Server) forget(c *Conn, _ error) {
 	s.mu.Lock()
 	delete(s.conns, c)
+	accepted.Add(-1)
 	s.mu.Unlock()
 }
 

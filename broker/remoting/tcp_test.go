@@ -192,3 +192,37 @@ func TestAddresses(t *testing.T) {
 		t.Error(rest, err)
 	}
 }
+
+// TestTooManyConns closes connections beyond the limit at once, so that files of the
+// process can still be opened, and takes new ones when others have gone.
+func TestTooManyConns(t *testing.T) {
+	const limit = 3
+	o := ServerOptions{MaxConns: limit + int(accepted.Load()), Handler: handler{serve: echo}}
+	s, dial := startTCP(t, o)
+	var open []net.Conn
+	for i := range limit {
+		c := dial()
+		send(t, c, request(t, 1, int32(i), 0, ""))
+		receive(t, c)
+		open = append(open, c)
+	}
+	for range 2 {
+		wantClosed(t, dial())
+	}
+	if n := len(s.Conns()); n != limit {
+		t.Errorf("%d connections", n)
+	}
+	gone := s.Conns()[0]
+	for _, c := range open {
+		if c.LocalAddr().String() == gone.RemoteAddr().String() {
+			_ = c.Close()
+		}
+	}
+	<-gone.Gone()
+	for len(s.Conns()) == limit {
+		runtime.Gosched()
+	}
+	c := dial()
+	send(t, c, request(t, 1, 9, 0, ""))
+	receive(t, c)
+}
