@@ -190,9 +190,10 @@ func TestCrashLosesNothing(t *testing.T) {
 func crashOnce(t *testing.T, seed uint64, syncFlush bool, crash func(*vfs.Mem, *rand.Rand) *vfs.Mem) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	options := func(o *Options) {
-		o.Store.SyncFlush = syncFlush
-		o.Store.CommitLogBytes = 64 << 10
-		o.Reloadable.MaxMessage = 16 << 10
+		o.Store.SyncFlush, o.Reloadable.MaxMessage = syncFlush, 16<<10
+		if !syncFlush {
+			o.Store.CommitLogBytes = 64 << 10 // several files
+		}
 	}
 	r := start(t, nil, options)
 	var mu sync.Mutex

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mqctl/broker/remoting"
+	"mqctl/store/vfs"
 	"mqctl/subgroup"
 )
 
@@ -134,6 +136,37 @@ func TestPullChecks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPullOfSickDisk: what cannot be read is an error, and nothing is passed over.
+func TestPullOfSickDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := vfs.NewInjector(vfs.NewMem())
+		// Read after a restart, nothing of the log is in memory.
+		r := start(t, nil, func(o *Options) {
+			o.FS, o.Store.FS = fs, fs
+			o.Store.CommitLogBytes = 64 << 10
+			o.Reloadable.MaxMessage = 16 << 10
+		})
+		for range 200 {
+			r.mustSend("T", 0, strings.Repeat("x", 10_000))
+		}
+		r.stop()
+		r = start(t, nil, func(o *Options) {
+			o.FS, o.Store.FS = fs, fs
+			o.Store.CommitLogBytes = 64 << 10
+			o.Reloadable.MaxMessage = 16 << 10
+		})
+		fs.Fail(vfs.Fault{Op: vfs.OpRead, Path: "commitlog", Err: syscall.EIO})
+		resp, _ := r.pull("g", "T", 0, 3)
+		r.wants(resp, 1, "read the commit log at ")
+		fs.Heal()
+		resp, ms := r.pull("g", "T", 0, 3)
+		r.wants(resp, 0, "FOUND")
+		if len(ms) == 0 || ms[0].offset != 3 {
+			t.Errorf("after the disk came back: %+v", ms)
+		}
+	})
 }
 
 func TestPullCommits(t *testing.T) {
