@@ -126,9 +126,8 @@ func TestSendAllocations(t *testing.T) {
 			h := hotStart(t, func(o *Options) { o.Store.SyncFlush = sync })
 			const n = 64
 			got := perBurst(t, h, sendBurst(t, n, strings.Repeat("x", 1024)), n)
-			// Less than one allocation for four messages: what remains is per burst
-			// (timers of the flusher, consume queue buffers), not per message.
-			if got > n/4 {
+			// None for a message; a collection may empty a pool meanwhile.
+			if got > 4 {
 				t.Errorf("%.1f allocations for %d sends", got, n)
 			}
 			t.Logf("%.1f allocations for %d sends", got, n)
@@ -143,8 +142,8 @@ func TestPullAllocations(t *testing.T) {
 		h.exchange(sendBurst(t, n, strings.Repeat("x", 1024)), n)
 	}
 	got := perBurst(t, h, pullBurst(t, 16, 0), 16)
-	if got > 16 {
-		t.Errorf("%.1f allocations for 16 pulls of 32 messages: at most one for each pull", got)
+	if got > 2 {
+		t.Errorf("%.1f allocations for 16 pulls of 32 messages", got)
 	}
 	t.Logf("%.1f allocations for 16 pulls of 32 messages", got)
 }
@@ -158,7 +157,7 @@ func TestCommitAllocations(t *testing.T) {
 		burst = append(burst, jsonFrame(t, 15, i, map[string]string{"consumerGroup": "hot", "topic": "Hot", "queueId": "1", "commitOffset": "1"}, nil)...)
 	}
 	got := perBurst(t, h, burst, 64)
-	if got > 8 {
+	if got > 4 {
 		t.Errorf("%.1f allocations for 64 commits", got)
 	}
 	t.Logf("%.1f allocations for 64 commits", got)
