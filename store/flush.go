@@ -77,6 +77,9 @@ func (s *Store) flushLoop(ctx context.Context) error {
 		case <-s.flush.wake:
 		case <-tick.C:
 		}
+		if s.closed.Load() {
+			return nil // Close flushes, and then closes the files
+		}
 		for again := true; again; {
 			again = s.flushOnce()
 		}

@@ -10,13 +10,18 @@ import (
 	"time"
 
 	"mqctl/store/internal/checkpoint"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
 	keepInterval = time.Second      // queues go to the page cache
 	markInterval = 10 * time.Second // and to the disk
-	markBytes    = 256 << 20        // or when that much log came since
+	markShare    = 20               // times what a mark takes is the least time between two
+	markBytes    = 1 << 30          // or when that much log came since
 	diskInterval = 5 * time.Second
+	syncAlone    = 64 // queues; more are synced in parallel
+	syncParallel = 32
 	idleTicks    = 30 // ticks of keepInterval after which memory goes
 )
 
@@ -26,11 +31,12 @@ type keeper struct {
 	mu       sync.Mutex // one mark or deletion at a time; guards all below
 	old      checkpoint.Checkpoint
 	deleted  map[string]int64
-	marked   int64     // dispatch position of the last mark
-	lastMark time.Time // of the last mark
-	warm     []*Queue  // synced by the last mark
-	idleEnd  int64     // end of the log at the last look
-	idle     int       // looks without a new message
+	marked   int64 // dispatch position of the last mark
+	lastMark time.Time
+	took     time.Duration // by the last mark
+	warm     []*Queue      // synced by the last mark
+	idleEnd  int64         // end of the log at the last look
+	idle     int           // looks without a new message
 }
 
 // keepLoop writes queue units every second, marks every ten, and watches the
@@ -51,6 +57,9 @@ func (s *Store) keepLoop(ctx context.Context) error {
 		case <-s.writeWake:
 			s.writeQueues()
 		case <-tick.C:
+			if s.closed.Load() {
+				return nil
+			}
 			s.catchUp()
 			s.keepOnce()
 		}
@@ -96,7 +105,10 @@ func (s *Store) keepOnce() {
 	}
 	s.keep.mu.Lock()
 	behind := s.dispatched.Load() - s.keep.marked
-	due := behind > 0 && (time.Since(s.keep.lastMark) >= markInterval || behind >= markBytes)
+	// Ten thousand queues take seconds to sync: then less often, since all it
+	// saves is a part of the log to read after a crash.
+	interval := max(markInterval, markShare*s.keep.took)
+	due := behind > 0 && (time.Since(s.keep.lastMark) >= interval || behind >= markBytes)
 	s.keep.mu.Unlock()
 	if !due {
 		return
@@ -141,6 +153,7 @@ func (s *Store) mark(clean bool) error {
 	k := &s.keep
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	begin := time.Now()
 
 	s.disp.mu.Lock()
 	dirty := s.disp.dirty
@@ -166,8 +179,7 @@ func (s *Store) mark(clean bool) error {
 	if pos > s.log.Flushed() {
 		return fmt.Errorf("mark at %d is ahead of the flushed log %d", pos, s.log.Flushed())
 	}
-	k.old.PhysMillis = max(k.old.PhysMillis, stored)
-	k.old.LogicsMillis = max(k.old.LogicsMillis, millis)
+	k.old.PhysMillis, k.old.LogicsMillis = stored, millis
 	k.old.IndexMillis = max(k.old.IndexMillis, indexMillis)
 	if err := s.check.Write(k.old); err != nil {
 		return fmt.Errorf("write %s: %w", s.checkpointFile(), err)
@@ -176,6 +188,7 @@ func (s *Store) mark(clean bool) error {
 		return err
 	}
 	k.marked, k.lastMark = pos, time.Now()
+	k.took = time.Since(begin)
 	s.cool(dirty)
 	return nil
 }
@@ -186,12 +199,21 @@ func (s *Store) syncQueues(dirty []*Queue) error {
 			return err
 		}
 	}
-	for _, q := range dirty {
-		if err := q.cq.Sync(); err != nil {
-			return err
+	if len(dirty) <= syncAlone {
+		for _, q := range dirty {
+			if err := q.cq.Sync(); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return nil
+	// The journal commits what is synced at the same time together.
+	var g errgroup.Group
+	g.SetLimit(syncParallel)
+	for _, q := range dirty {
+		g.Go(q.cq.Sync)
+	}
+	return g.Wait()
 }
 
 func (s *Store) dirtyAgain(queues []*Queue) {
@@ -232,6 +254,11 @@ func (s *Store) syncIndex() (int64, error) {
 
 // writeProgress writes the side file. The caller holds keep.mu.
 func (s *Store) writeProgress(pos int64, clean bool) error {
+	for topic, end := range s.keep.deleted {
+		if end <= s.log.Min() {
+			delete(s.keep.deleted, topic) // none of its messages is left in the log
+		}
+	}
 	p := &progress{
 		pid: processID(), clean: clean, end: s.log.End(), dispatched: pos, deleted: s.keep.deleted,
 		checkpoint: crc32.ChecksumIEEE(s.keep.old.Encode()),

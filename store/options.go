@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"mqctl/store/vfs"
@@ -120,6 +121,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("store: commit log files of %d bytes: at least %d", o.CommitLogBytes, minSegmentBytes)
 	case o.CommitLogBytes > 1<<31-1:
 		return fmt.Errorf("store: commit log files of %d bytes: less than 2 GiB, since the format has 32-bit lengths", o.CommitLogBytes)
+	case strings.Contains(o.CommitLogDir, ","):
+		return fmt.Errorf("store: commit log in several folders (%s): only one is supported", o.CommitLogDir)
 	case o.QueueFileBytes < 0:
 		return fmt.Errorf("store: queue files of %d bytes", o.QueueFileBytes)
 	case o.IndexSlots < 0 || o.IndexEntries < 2:

@@ -84,7 +84,7 @@ func (r *recovery) chooseStart() error {
 	switch {
 	case r.inv.lastWriter && p.dispatched >= log.Min() && p.dispatched <= log.End():
 		r.from = p.dispatched
-		r.millis = r.inv.check.PhysMillis
+		r.millis = r.inv.check.LogicsMillis
 	default:
 		r.trusted = false
 		if err := r.startLikeApache(); err != nil {
@@ -261,20 +261,22 @@ func (r *recovery) matches(q *Queue, n int64, u consumequeue.Unit, buf []byte) (
 func (r *recovery) scan() (end int64, err error) {
 	log := r.s.log
 	sc := log.Scan(r.from, false)
+	last := int64(0) // store time of the record before
 	defer func() { r.rec.FilesChecked += sc.Crossed }()
 	for {
 		v, err := sc.Next()
 		var bad *commitlog.BadError
 		switch {
 		case err == nil:
-			r.millis = max(r.millis, v.StoreMillis())
+			last = v.StoreMillis()
+			r.millis = max(r.millis, last)
 			if err := r.replay(v); err != nil {
 				return 0, err
 			}
 		case err == io.EOF:
 			return sc.Pos(), nil
 		case errors.As(err, &bad):
-			next, more, err := r.behind(bad)
+			next, more, err := r.behind(bad, last)
 			if err != nil {
 				return 0, err
 			}
@@ -295,14 +297,14 @@ func (r *recovery) scan() (end int64, err error) {
 
 // behind looks for good records behind a bad place. Older ones than what came
 // before it are left from an earlier life of the file.
-func (r *recovery) behind(bad *commitlog.BadError) (next int64, more bool, err error) {
+func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more bool, err error) {
 	if r.trusted {
 		return 0, false, nil
 	}
 	log := r.s.log
 	if bad.Next > 0 {
 		v, err := log.Scan(bad.Next, false).Next()
-		if err == nil && v.StoreMillis() >= r.millis {
+		if err == nil && v.StoreMillis() >= last {
 			return bad.Next, true, nil
 		}
 	}
@@ -314,7 +316,7 @@ func (r *recovery) behind(bad *commitlog.BadError) (next int64, more bool, err e
 	if err != nil {
 		return 0, false, err
 	}
-	if v.StoreMillis() < r.millis {
+	if v.StoreMillis() < last {
 		r.note("records at %d behind the end %d are older than the end: left from an earlier life of the file, not taken", next, bad.Pos)
 		return 0, false, nil
 	}

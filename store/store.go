@@ -227,6 +227,7 @@ func (s *Store) settle() error {
 	for s.flushOnce() {
 		continue
 	}
+	s.release(-1, ServiceNotAvailable) // nobody can wait for more
 	if err := s.sick.Load(); err != nil {
 		return *err
 	}

@@ -12,8 +12,8 @@ import (
 
 const (
 	scanWindow = 1 << 20
-	// zeroRun ends the search for more data: a writer never leaves so many
-	// zeros before data, even if a power loss reorders what it wrote.
+	// zeroRun ends the search for more data: that many zeros in front of data
+	// are not left even by a power loss that reorders what was written.
 	zeroRun = 256 << 20
 )
 

@@ -2,6 +2,7 @@ package consumequeue
 
 import (
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"mqctl/store/internal/segfile"
@@ -116,6 +117,7 @@ func (q *Queue) dropBehind() error {
 			return err
 		}
 		q.newNames = true
+		q.unsynced = slices.DeleteFunc(q.unsynced, func(base int64) bool { return base == last })
 		if last <= q.first*UnitBytes {
 			q.nextBase = -1
 			return nil

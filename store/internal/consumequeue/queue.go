@@ -60,7 +60,7 @@ type Queue struct {
 	ringFrom int64
 	nextBase int64 // position of the first byte behind the last file; -1: no file
 	rolling  bool  // somebody makes the next file, without holding mu
-	rolled   *sync.Cond
+	rolled   sync.Cond
 	unsynced []int64 // bases of files written since the last sync
 	newNames bool    // a file was made since the last sync
 	gone     bool    // deleted: nothing is written any more
@@ -70,7 +70,7 @@ type Queue struct {
 // unit is written.
 func New(sh *Shared, dir string) *Queue {
 	q := &Queue{sh: sh, dir: dir, nextBase: -1}
-	q.rolled = sync.NewCond(&q.mu)
+	q.rolled.L = &q.mu
 	return q
 }
 

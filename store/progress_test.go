@@ -1,0 +1,81 @@
+package store
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"mqctl/store/vfs"
+)
+
+func TestProgress(t *testing.T) {
+	p := &progress{
+		pid: 77, clean: true, end: 12345, dispatched: 12000, checkpoint: 0xABCDEF01,
+		deleted: map[string]int64{"orders": 5, "with \"quotes\"\nand a line": 6},
+	}
+	got, err := decodeProgress(p.encode())
+	if err != nil || !reflect.DeepEqual(got, p) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	m := vfs.NewMem()
+	if p, why, err := readProgress(m, "/progress"); p != nil || why != "" || err != nil {
+		t.Errorf("missing: %v, %q, %v", p, why, err)
+	}
+	if err := writeProgress(m, "/progress", p); err != nil {
+		t.Fatal(err)
+	}
+	if got, why, err := readProgress(m, "/progress"); why != "" || err != nil || !reflect.DeepEqual(got, p) {
+		t.Errorf("%v, %q, %v", got, why, err)
+	}
+	if err := vfs.WriteFile(m, "/progress", p.encode()[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if p, why, err := readProgress(m, "/progress"); p != nil || !strings.Contains(why, "checksum") || err != nil {
+		t.Errorf("torn: %v, %q, %v", p, why, err)
+	}
+}
+
+func FuzzProgress(f *testing.F) {
+	f.Add((&progress{deleted: map[string]int64{"t": 1}}).encode())
+	f.Add([]byte("mqctl-progress 1\ncrc 00000000\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := decodeProgress(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeProgress(p.encode())
+		if err != nil || !reflect.DeepEqual(again, p) {
+			t.Errorf("%q became %+v, then %+v, %v", b, p, again, err)
+		}
+	})
+}
+
+func TestMemoryLimits(t *testing.T) {
+	if n, ok := memTotal("MemFree: 5 kB\nMemTotal:       24689432 kB\n"); !ok || n != 24689432<<10 {
+		t.Errorf("%d, %v", n, ok)
+	}
+	for text, want := range map[string]int64{"max\n": 0, "536870912\n": 536870912, "9223372036854771712\n": 0, "": 0, "-1": 0} {
+		if n, ok := parseLimit(text); ok != (want > 0) || ok && n != want {
+			t.Errorf("%q: %d, %v", text, n, ok)
+		}
+	}
+	got := strings.Join(limitFiles("0::/system.slice/mqctl.service\n4:cpu,memory:/docker/ab\n2:cpuset:/x\njunk\n"), " ")
+	want := "/sys/fs/cgroup/memory.max /sys/fs/cgroup/system.slice/memory.max /sys/fs/cgroup/system.slice/mqctl.service/memory.max " +
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory/docker/memory.limit_in_bytes /sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes"
+	if got != want {
+		t.Errorf("files %s", got)
+	}
+	if n := machineMemory(); n < 1<<20 {
+		t.Errorf("this machine has %d bytes", n)
+	}
+}
+
+func TestNamesOfStatus(t *testing.T) {
+	if PutOK.String() != "PUT_OK" || UnknownError.String() != "UNKNOWN_ERROR" || Status(99).String() != "UNKNOWN_ERROR" ||
+		CreateFailed.String() != "CREATE_MAPPED_FILE_FAILED" || PropertiesExceeded.String() != "PROPERTIES_SIZE_EXCEEDED" {
+		t.Error("put status")
+	}
+	if Found.String() != "FOUND" || OffsetReset.String() != "OFFSET_RESET" || NoMessageInQueue.String() != "NO_MESSAGE_IN_QUEUE" || ReadStatus(99).String() != "UNKNOWN" {
+		t.Error("read status")
+	}
+}

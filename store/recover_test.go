@@ -1,0 +1,160 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mqctl/store"
+	"mqctl/store/vfs"
+)
+
+// killed is a store of 60 messages whose process was killed.
+func killed(t testing.TB) *vfs.Mem {
+	mem := vfs.NewMem()
+	s, _ := open(t, small(mem))
+	for i := range 60 {
+		put(t, s, "orders", int32(i%2), fmt.Sprintf("%d %s", i, strings.Repeat("x", i*7%300)), "KEYS", fmt.Sprint("k", i))
+	}
+	s.FlushOnce()
+	s.KeepOnce()
+	return mem.ProcessKillClone()
+}
+
+// damage writes b over a file of a clone.
+func damage(t testing.TB, mem *vfs.Mem, name string, at int64, b []byte) *vfs.Mem {
+	t.Helper()
+	c := mem.ProcessKillClone()
+	f, err := c.OpenReadWrite(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// FuzzRecovery writes garbage over any file of a killed store. Open must not
+// fail on it but for a stated reason, must not make up messages, must keep all
+// that is not near the damage, and what it leaves must be sound.
+func FuzzRecovery(f *testing.F) {
+	base := killed(f)
+	files := []string{
+		"/store/commitlog/00000000000000000000", "/store/commitlog/00000000000000004096", "/store/commitlog/00000000000000008192",
+		"/store/consumequeue/orders/0/00000000000000000000", "/store/consumequeue/orders/1/00000000000000000400",
+		"/store/checkpoint",
+	}
+	f.Add(uint8(0), uint16(0), []byte("garbage"))
+	f.Add(uint8(1), uint16(100), make([]byte, 700))
+	f.Add(uint8(2), uint16(4000), []byte{0xDA, 0xA3, 0x20, 0xA7})
+	f.Add(uint8(3), uint16(40), make([]byte, 20))
+	f.Add(uint8(4), uint16(0), []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Add(uint8(5), uint16(0), []byte("\xff\xff"))
+	f.Fuzz(func(t *testing.T, which uint8, at uint16, b []byte) {
+		name := files[int(which)%len(files)]
+		size := int64(4096)
+		if strings.Contains(name, "consumequeue") {
+			size = 400
+		}
+		pos := int64(at) % size
+		b = b[:min(int64(len(b)), size-pos)]
+		o := small(damage(t, base, name, pos, b))
+		s, rec, err := store.Open(o)
+		var d *store.DamagedError
+		if errors.As(err, &d) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		seen := map[string]bool{}
+		for _, topic := range s.QueueTopics() {
+			for _, q := range s.Queues(topic) {
+				for _, v := range readAll(t, s, q) {
+					if v.CheckCRC() == nil && seen[string(v.Body())] {
+						t.Errorf("message %.9q is there twice (%+v)", v.Body(), rec)
+					}
+					seen[string(v.Body())] = true
+				}
+			}
+		}
+		put(t, s, "orders", 0, "after")
+		closeStore(t, s)
+		again, rec := open(t, o)
+		if !rec.Clean {
+			t.Errorf("second start: %+v", rec)
+		}
+		closeStore(t, again)
+	})
+}
+
+// One damaged place costs the messages in it and no other.
+func TestDamageInTheMiddle(t *testing.T) {
+	base := killed(t)
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 60 {
+		pos := int64(rng.IntN(9000))
+		junk := make([]byte, 1+rng.IntN(300))
+		for i := range junk {
+			junk[i] = byte(rng.Uint32())
+		}
+		c := base
+		for at := pos; at < pos+int64(len(junk)); at++ {
+			c = damage(t, c, fmt.Sprintf("/store/commitlog/%020d", at/4096*4096), at%4096, junk[at-pos:at-pos+1])
+		}
+		// Without our own notes and queues everything is scanned.
+		for _, dir := range []string{"/store/mqctl", "/store/consumequeue", "/store/checkpoint"} {
+			if err := c.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := small(c)
+		s, rec := open(t, o)
+		lost := 60
+		for _, q := range s.Queues("orders") {
+			for _, v := range readAll(t, s, q) {
+				if v.CheckCRC() != nil {
+					t.Errorf("a damaged message is served")
+				}
+				lost--
+			}
+		}
+		if lost > 6 { // the shortest records have 120 bytes
+			t.Errorf("%d bytes of damage at %d cost %d messages: %+v", len(junk), pos, lost, rec)
+		}
+		closeStore(t, s)
+		// What was taken out of the way is no damage any more, not even for a
+		// scan of everything.
+		for _, dir := range []string{"/store/mqctl", "/store/consumequeue", "/store/checkpoint"} {
+			if err := c.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := vfs.WriteFile(c, "/store/abort", []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		again, rec := open(t, o)
+		if rec.CutBytes > 0 || strings.Contains(fmt.Sprint(rec.Notes), "damaged") {
+			t.Errorf("damage at %d is found again: %+v", pos, rec)
+		}
+		closeStore(t, again)
+	}
+}
+
+// A wrong entry of a queue is found by comparing with the log.
+func TestWrongLastUnit(t *testing.T) {
+	base := killed(t)
+	wrong := []byte("\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x78\x00\x00\x00\x00\x00\x00\x00\x00")
+	c := damage(t, base, "/store/consumequeue/orders/0/00000000000000000400", 9*20, wrong)
+	s, rec := open(t, small(c))
+	if n := len(readAll(t, s, s.Queue("orders", 0))); n != 30 {
+		t.Errorf("%d messages, %+v", n, rec)
+	}
+	closeStore(t, s)
+}
