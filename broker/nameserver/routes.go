@@ -34,7 +34,7 @@ const (
 	maxBrokerNames  = 10_000
 	maxReplicas     = 64      // ids of one name
 	maxTopics       = 200_000 // topics in the table
-	maxBrokerTopics = 100_000 // topics of one registration
+	maxBrokerTopics = body.MaxRegisterTopics
 	maxTopicBytes   = 255
 	maxNameBytes    = 255
 	maxQueues       = 65_536

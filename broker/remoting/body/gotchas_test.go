@@ -1,6 +1,7 @@
 package body
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -173,6 +174,16 @@ func TestCompressedLimits(t *testing.T) {
 	}
 	if _, err := decodeCompressed(pack(good), 413, int64(len(good))); err != nil {
 		t.Error(err)
+	}
+	// More than the limit are refused by their count, before memory is taken for them.
+	over := binary.BigEndian.AppendUint32(nil, MaxRegisterTopics+1)
+	for what, b := range map[string][]byte{
+		"topics":        append(appendEntry(nil, version), over...),
+		"mapping infos": append(good[:len(good):len(good)], over...),
+	} {
+		if _, err := DecodeRegisterBroker(pack(b), 413); err == nil || !strings.Contains(err.Error(), "100001 "+what+" in one registration") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 	if r, err = DecodeRegisterBroker(pack(append(good[:len(good):len(good)], 0, 0, 0, 1)), 412); err != nil || r.TopicConfigSerializeWrapper.TopicQueueMappingInfoMap != nil {
 		t.Error("an old broker's body has no mappings:", err)

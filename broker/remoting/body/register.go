@@ -32,6 +32,10 @@ const (
 	maxRegisterEntry = 1 << 20
 )
 
+// MaxRegisterTopics is how many topics, and how many mapping infos, one registration
+// may hold. A few megabytes of a compressed one would otherwise become millions.
+const MaxRegisterTopics = 100_000
+
 // mqVersion50 is the version from which on a compressed body has mapping infos.
 const mqVersion50 = 413
 
@@ -111,6 +115,15 @@ func (u unpacker) count() (int, error) {
 	return int(n), nil
 }
 
+// entries is how many topics or mapping infos follow.
+func (u unpacker) entries(what string) (int, error) {
+	n, err := u.count()
+	if err == nil && n > MaxRegisterTopics {
+		return 0, fmt.Errorf("%d %s in one registration, the limit is %d", n, what, MaxRegisterTopics)
+	}
+	return n, err
+}
+
 func (u unpacker) entry() ([]byte, error) {
 	n, err := u.count()
 	if err != nil {
@@ -151,7 +164,7 @@ func decodeCompressed(b []byte, version int, limit int64) (*RegisterBroker, erro
 	if version < mqVersion50 {
 		return r, nil
 	}
-	n, err := u.count()
+	n, err := u.entries("mapping infos")
 	if errors.Is(err, io.EOF) {
 		return r, nil
 	}
@@ -179,7 +192,7 @@ func (u unpacker) json(v any) error {
 }
 
 func (u unpacker) topics(w *TopicConfigAndMappingSerializeWrapper) error {
-	n, err := u.count()
+	n, err := u.entries("topics")
 	if err != nil {
 		return err
 	}
