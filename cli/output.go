@@ -61,7 +61,7 @@ var formats = []string{"table", "wide", "json", "jsonl", "csv", "name", "templat
 func (p *printer) printf(format string, args ...any) { p.write([]byte(fmt.Sprintf(format, args...))) }
 
 func (p *printer) write(b []byte) {
-	if p.broken != nil {
+	if p.broken != nil || len(b) == 0 {
 		return
 	}
 	_, p.broken = p.out.Write(b)

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/cli/admin"
+)
+
+// startHere runs "broker start" inside the test and returns its ready line.
+func startHere(t *testing.T) readyItem {
+	t.Helper()
+	dir := t.TempDir()
+	port, ns := threeFree(t), threeFree(t)
+	ctx, stop := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	done := make(chan int, 1)
+	go func() { // ends with stop
+		var errs strings.Builder
+		code := Run(ctx, []string{"mqctl", "broker", "start", "--name", "broker-a", "--listen", fmt.Sprintf("127.0.0.1:%d", port),
+			fmt.Sprintf("--with-nameserver=127.0.0.1:%d", ns), "--http", "off", "--store", dir, "--output", "json", "--set", "log.level=error"},
+			Stdio{In: strings.NewReader(""), Out: w, Err: &errs, Env: func(k string) string {
+				return map[string]string{"HOME": dir, "XDG_STATE_HOME": dir}[k]
+			}})
+		if code != ExitOK {
+			t.Errorf("broker start: exit %d\n%s", code, errs.String())
+		}
+		_ = w.Close()
+		done <- code
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("no ready line: %v", err)
+	}
+	if err := valid(line); err != nil {
+		t.Fatal(err)
+	}
+	var it readyItem
+	if err := json.Unmarshal(line, &it); err != nil {
+		t.Fatal(err)
+	}
+	return it
+}
+
+// threeFree finds a port that is free with the two below it.
+func threeFree(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		fast, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-2))
+		_ = l.Close()
+		if err == nil {
+			_ = fast.Close()
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// join connects a client that consumes (or produces) and stays until the end.
+func join(t *testing.T, addr, group, model, id string) {
+	t.Helper()
+	c := remoting.NewClient(remoting.ClientOptions{})
+	t.Cleanup(c.Close)
+	body := fmt.Sprintf(`{"clientID":%q,"producerDataSet":[{"groupName":"orders_producer"}],"consumerDataSet":[{"groupName":%q,"consumeType":"CONSUME_PASSIVELY",
+		"messageModel":%q,"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","unitMode":false,
+		"subscriptionDataSet":[{"topic":"orders","subString":"*","subVersion":1,"tagsSet":[],"codeSet":[],"expressionType":"TAG","classFilterMode":false}]}]}`, id, group, model)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	resp, err := c.Call(ctx, addr, remoting.ReqHeartBeat, nil, []byte(body))
+	if err != nil || resp.Code != 0 {
+		t.Fatalf("heartbeat: %v %+v", err, resp)
+	}
+}
+
+// TestOnline: backlog, members and offsets of groups that consume.
+func TestOnline(t *testing.T) {
+	ready := startHere(t)
+	ns := ready.Namesrv[0]
+	must := func(want int, args ...string) string {
+		t.Helper()
+		code, out, errs := runLine(append([]string{"mqctl", "-n", ns}, args...)...)
+		if code != want {
+			t.Fatalf("%q: exit %d, want %d\n%s%s", args, code, want, out, errs)
+		}
+		return out
+	}
+	must(0, "topic", "create", "orders", "--write-queues", "2", "--read-queues", "2")
+	must(0, "group", "create", "readers")
+	must(0, "group", "set", "casters", "--broadcast")
+	must(0, "message", "send", "orders", "--body", "x", "--count", "10")
+	join(t, ready.Addr, "readers", "CLUSTERING", "10.0.1.21@7")
+	join(t, ready.Addr, "casters", "BROADCASTING", "10.0.1.22@7")
+	a := admin.New(admin.Options{Nameservers: []string{ns}})
+	t.Cleanup(a.Close)
+	if err := a.CommitOffset(context.Background(), ready.Addr, "readers", "orders", 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"group lag readers -o json", 0, []string{`"consumerOffset": 2`, `"lag": 8`, `"members": 1`, `"source": "MASTER"`}},
+		{"group lag readers --topic orders --fail-above 7 -o json", 7, []string{`"lag": 8`}},
+		{"group lag readers --fail-above 8 -o json", 0, nil},
+		{"group lag readers --clients --timeout 300ms -o json", 0, []string{`"code": "CLIENT_SILENT"`}},
+		{"group lag casters -o json", 0, []string{`"reason": "BROADCASTING"`, `"lag": null`, `"items": []`}},
+		{"consumerProgress -g readers", 0, []string{"\norders ", "Consume Diff Total: 8\n"}},
+		{"consumerProgress", 0, []string{"readers" + strings.Repeat(" ", 59) + "1       V5_3_3", "PUSH   CLUSTERING", " 8\n"}},
+		{"stats lag --min 8 -o json", 0, []string{`"group": "readers"`, `"model": "CLUSTERING"`}},
+		{"stats lag --fail-above 5 -o name", 7, []string{"readers\n"}},
+		{"group list --behind -o name", 0, []string{"readers\n"}},
+		{"group list --offline -o name", 0, []string{""}},
+		{"group list --topic orders -o csv --fields group,members,topics,lag --no-headers", 0, []string{"casters,1,1,\nreaders,1,1,8\n"}},
+		{"offset list readers -o csv --no-headers --fields topic,queueId,consumerOffset", 0, []string{"orders,0,2\n"}},
+		{"client list --group readers -o json", 0, []string{`"clientId": "10.0.1.21@7"`, `"role": "CONSUMER"`, `"orders"`}},
+		{"client list --topic orders -o name", 0, []string{"10.0.1.22@7\n10.0.1.21@7\n"}},
+		{"client list --producers -o json", 0, []string{`"group": "orders_producer"`, `"role": "PRODUCER"`}},
+		{"consumerConnection -g readers", 0, []string{"10.0.1.21@7", "\nBelow is subscription:\n", "\norders               *\n", "MessageModel: CLUSTERING\n"}},
+		{"producerConnection -g orders_producer -t orders", 0, []string{"0001  10.0.1.21@7"}},
+		{"topic list -o json", 0, []string{`"casters"`, `"readers"`}},
+		{"topic list --unused -o name", 0, []string{""}},
+		{"stats traffic --topic orders -o json", 0, []string{`"group": "readers"`, `"lag": 8`}},
+		{"statsAll -t orders", 0, []string{"readers"}},
+		{"group delete readers --dry-run -o json", 0, []string{`"deleted": false`}},
+		{"group delete readers", 9, nil},
+		{"topic delete orders", 9, nil},
+	}
+	for _, c := range cases {
+		out := must(c.code, strings.Fields(c.args)...)
+		for _, w := range c.want {
+			if !strings.Contains(out, w) || w == "" && out != "" {
+				t.Errorf("%s: %q is not in\n%s", c.args, w, out)
+			}
+		}
+		if strings.HasSuffix(c.args, "json") {
+			if err := valid([]byte(out)); err != nil {
+				t.Errorf("%s: %v\n%s", c.args, err, out)
+			}
+		}
+	}
+	_, _, errs := runLine("mqctl", "-n", ns, "group", "delete", "readers")
+	if !strings.Contains(errs, "on 1 broker, 1 member online, 1 topic, lag 8") {
+		t.Errorf("the impact of a deletion is not told: %s", errs)
+	}
+}
