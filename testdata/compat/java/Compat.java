@@ -166,7 +166,7 @@ public class Compat {
         java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
         for (String l = in.readLine(); l != null; l = in.readLine()) {
             org.apache.rocketmq.tools.command.MQAdminStartup.main0(l.split(" "), null);
-            line("--end");
+            line("%n--end");
             System.out.flush();
         }
     }
