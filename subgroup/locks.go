@@ -9,6 +9,9 @@ const (
 	// maxLocks bounds the locks of a broker: nothing else checks that the queues
 	// of a request exist.
 	maxLocks = 1 << 17
+	// sweepMillis is the least time between two searches of a full table for ended
+	// leases. Without it, each queue of a request would search the whole table.
+	sweepMillis = 1000
 )
 
 // QueueKey names one queue in lock requests.
@@ -30,12 +33,13 @@ type Locks struct {
 
 	mu     sync.Mutex // guards what follows; never held while waiting
 	groups map[string]map[QueueKey]lease
-	count  int // leases in groups, expired ones included
+	count  int   // leases in groups, expired ones included
+	swept  int64 // when the table was last searched for ended leases
 }
 
 // NewLocks makes an empty table with a clock of milliseconds.
 func NewLocks(nowMillis func() int64) *Locks {
-	return &Locks{now: nowMillis, groups: map[string]map[QueueKey]lease{}}
+	return &Locks{now: nowMillis, groups: map[string]map[QueueKey]lease{}, swept: -sweepMillis}
 }
 
 // Lock gives a client the queues that are free, its own, or whose lease has
@@ -51,8 +55,7 @@ func (l *Locks) Lock(group, clientID string, queues []QueueKey) (granted []Queue
 			continue
 		}
 		if !taken {
-			if l.count >= maxLocks {
-				l.sweep(now)
+			if l.count >= maxLocks && l.sweep(now) {
 				held = l.groups[group]
 			}
 			if l.count >= maxLocks {
@@ -72,8 +75,12 @@ func (l *Locks) Lock(group, clientID string, queues []QueueKey) (granted []Queue
 
 func expired(l lease, now int64) bool { return now-l.millis > lockMillis }
 
-// sweep drops ended leases. The caller holds mu.
-func (l *Locks) sweep(now int64) {
+// sweep drops ended leases, unless that was done a moment ago. The caller holds mu.
+func (l *Locks) sweep(now int64) (done bool) {
+	if since := now - l.swept; since >= 0 && since < sweepMillis {
+		return false
+	}
+	l.swept = now
 	for group, held := range l.groups {
 		for q, lease := range held {
 			if expired(lease, now) {
@@ -81,6 +88,7 @@ func (l *Locks) sweep(now int64) {
 			}
 		}
 	}
+	return true
 }
 
 // drop removes one lease, and its group when it was the last. The caller holds
