@@ -181,3 +181,38 @@ func BenchmarkOpen(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkDispatch is what follows the append: queue units, index entries,
+// the signal of arrival. One op is one message.
+func BenchmarkDispatch(b *testing.B) {
+	arrivals := 0
+	o := benchOptions(b)
+	o.SyncFlush = true // holds dispatch back until the flush
+	o.OnArrival = func(*store.Queue) { arrivals++ }
+	s, _ := open(b, o)
+	defer closeStore(b, s)
+	benchQueues(s)
+	drafts := benchDrafts()
+	var batch store.Batch
+	b.ReportAllocs()
+	var spent time.Duration
+	n := 0
+	b.ResetTimer()
+	for n < b.N {
+		b.StopTimer()
+		for range 100 {
+			addAll(s, &batch, drafts)
+			s.AppendAll(&batch)
+			n += len(drafts)
+		}
+		s.SyncLog()
+		b.StartTimer()
+		begin := cpuTime()
+		s.Dispatch()
+		spent += cpuTime() - begin
+	}
+	b.ReportMetric(float64(spent)/float64(n), "cpu-ns/op")
+	if arrivals == 0 {
+		b.Error("no arrival")
+	}
+}

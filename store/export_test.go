@@ -7,3 +7,7 @@ func (s *Store) Mark() error        { return s.mark(false) }
 func (s *Store) FlushOnce()         { s.flushOnce() }
 func (s *Store) PrepareNext() error { return s.log.Prepare() }
 func (s *Store) CheckDisk()         { s.checkDisk() }
+
+// SyncLog flushes without dispatching, Dispatch the other way round.
+func (s *Store) SyncLog()  { _, _ = s.log.Sync() }
+func (s *Store) Dispatch() { s.dispatch() }

@@ -235,6 +235,17 @@ func TestGoldenClean(t *testing.T) {
 	closeStore(t, s)
 }
 
+// Light queues have units of messages of other queues; they stay as they are.
+func TestGoldenLightQueues(t *testing.T) {
+	_, g, o := unpack(t, "light-queues-abort")
+	s, _ := open(t, o)
+	sameQueues(t, s, g, nil)
+	closeStore(t, s)
+	s, _ = open(t, o)
+	sameQueues(t, s, g, nil)
+	closeStore(t, s)
+}
+
 func TestGoldenFormats(t *testing.T) {
 	_, g, o := unpack(t, "formats")
 	s, rec := open(t, o)
@@ -271,6 +282,7 @@ func TestGoldenKilled(t *testing.T) {
 		{"killed", end, false, all, true},
 		{"killed-torn-body", 358059, true, at(358059), true},
 		{"killed-torn-properties", 358059, true, at(358059), false}, // Apache serves garbage
+		{"killed-wrong-queue-offset", end, false, all, false},
 		{"killed-no-consumequeue", end, false, all, false},
 		{"killed-no-topic-queue", end, false, all, false},
 		{"killed-queue-far-behind", end, false, all, false},

@@ -38,13 +38,15 @@ type recovery struct {
 	indexFrom int64      // records from here on go into the index
 	millis    int64      // newest store time seen
 	shifted   int        // units that could not get the number of their record
+	states    map[*Queue]*queueState
+	buf       []byte
 }
 
 // errGap says that a queue lacks units of records before the scan.
 var errGap = errors.New("a queue has a gap before the scanned part of the log")
 
 func (s *Store) recover(inv *inventory, rec *Recovery) error {
-	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter}
+	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter, states: map[*Queue]*queueState{}}
 	if err := r.chooseStart(); err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	end, err := r.scan()
 	for errors.Is(err, errGap) { // more than twice only if files are missing
 		r.note("a queue lacks entries, all queues are checked against the whole log")
-		r.from, r.full = s.log.Min(), true
+		r.from, r.full, r.shifted = s.log.Min(), true, 0
 		end, err = r.scan()
 	}
 	if err != nil {
@@ -164,6 +166,9 @@ func (r *recovery) loadQueues() error {
 			if err != nil {
 				return err
 			}
+			if light(q) {
+				return q.cq.Load(files, r.s.log.End())
+			}
 			if err := q.cq.Load(files, r.limit); err != nil {
 				return err
 			}
@@ -172,6 +177,10 @@ func (r *recovery) loadQueues() error {
 	}
 	return g.Wait()
 }
+
+// light queues of Apache (enableLmq) have units of records of other topics. They
+// are left as they are: mqctl can read but not rebuild them.
+func light(q *Queue) bool { return strings.HasPrefix(q.topic, "%LMQ%") }
 
 // wholeFiles repairs a last file whose making was interrupted.
 func (r *recovery) wholeFiles(q *Queue, files []segfile.Found) ([]segfile.Found, error) {
@@ -201,9 +210,6 @@ func (r *recovery) wholeFiles(q *Queue, files []segfile.Found) ([]segfile.Found,
 // verify compares the last unit with the log, and goes back until one fits. If
 // it had to, the scan must begin behind the last good record of this queue.
 func (r *recovery) verify(q *Queue) error {
-	if strings.HasPrefix(q.topic, "%LMQ%") {
-		return nil // its units point to records of other topics
-	}
 	first, end := q.cq.Bounds()
 	var raw [consumequeue.UnitBytes]byte
 	var buf []byte
@@ -370,6 +376,13 @@ func (r *recovery) finish(end int64) error {
 }
 
 func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
+	if light(q) {
+		end, err := q.cq.FirstFrom(r.s.log.End())
+		if err != nil {
+			return err
+		}
+		q.cq.Cut(end)
+	}
 	if !r.trusted {
 		if err := q.cq.Settle(); err != nil {
 			return err

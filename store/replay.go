@@ -8,6 +8,39 @@ import (
 // maxVoids bounds the units without message that a recovery puts into one gap.
 const maxVoids = 1 << 20
 
+// queueState is what a recovery knows about one queue.
+type queueState struct {
+	last    int64 // position of the message of the last unit, -1 if none
+	scratch bool  // the queue had no units when the scan began
+	reset   bool  // it was emptied, since its first file is missing
+}
+
+func (r *recovery) state(q *Queue) (*queueState, error) {
+	if st := r.states[q]; st != nil {
+		return st, nil
+	}
+	st := &queueState{last: -1}
+	first, end := q.cq.Bounds()
+	st.scratch = first == end
+	for ; end > first && st.last < 0; end-- {
+		u, err := r.unitAt(q, end-1)
+		if err != nil {
+			return nil, err
+		}
+		if !u.IsVoid() {
+			st.last = u.Phys
+		}
+	}
+	r.states[q] = st
+	return st, nil
+}
+
+func (r *recovery) unitAt(q *Queue, n int64) (consumequeue.Unit, error) {
+	var raw [consumequeue.UnitBytes]byte
+	_, err := q.cq.ReadRaw(raw[:], n)
+	return consumequeue.Decode(raw[:]), err
+}
+
 // replay gives a scanned record its unit and keys where they are missing.
 func (r *recovery) replay(v record.View) error {
 	s := r.s
@@ -26,25 +59,41 @@ func (r *recovery) replay(v record.View) error {
 	if e.kind != queued {
 		return nil
 	}
-	return r.replayUnit(&e)
+	st, err := r.state(e.q)
+	if err != nil {
+		return err
+	}
+	return r.replayUnit(&e, st)
 }
 
 // replayUnit appends the unit of a record, if the queue does not have it. errGap
 // asks for a scan of the whole log.
-func (r *recovery) replayUnit(e *entry) error {
+//
+// The number in a record has no checksum. So where it contradicts what queue
+// and log say together, the record gets the next number: the place between its
+// neighbours is right even if its own word is not.
+func (r *recovery) replayUnit(e *entry, st *queueState) error {
 	q := e.q
 	first, end := q.cq.Bounds()
 	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
 	switch {
-	case e.offset < first:
+	case e.offset < first && !st.reset:
 		// The log has a message that the queue's files begin behind: the first
 		// of them is missing.
+		st.reset = true
+		st.scratch, st.last = true, -1
 		if err := q.cq.Reset(); err != nil {
 			return err
 		}
 		return errGap
+	case e.offset < first:
+		r.shifted++
 	case e.offset < end:
-		return r.compare(q, e, u)
+		if done, err := r.compare(e, st, u); done || err != nil {
+			return err
+		}
+	case e.phys <= st.last:
+		return nil // the topic was deleted since and made again
 	case e.offset > end:
 		if !r.full {
 			return errGap
@@ -53,49 +102,71 @@ func (r *recovery) replayUnit(e *entry) error {
 			return err
 		}
 	}
+	return r.appendUnit(q, st, u)
+}
+
+func (r *recovery) appendUnit(q *Queue, st *queueState, u consumequeue.Unit) error {
+	if u.Phys <= st.last {
+		return nil
+	}
+	st.last = u.Phys
 	r.s.touch(q)
 	return q.cq.Append(u)
 }
 
-// compare checks a unit that exists, when the whole log is checked. The newer
-// record of one number is right: the topic was deleted and made again.
-func (r *recovery) compare(q *Queue, e *entry, u consumequeue.Unit) error {
+// compare looks at a unit that exists already. done is false if the record
+// needs a unit of its own all the same.
+func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done bool, err error) {
 	if !r.full {
-		return nil
+		return true, nil
 	}
-	var raw [consumequeue.UnitBytes]byte
-	if n, err := q.cq.ReadRaw(raw[:], e.offset); n == 0 || err != nil {
-		return err
+	q := e.q
+	old, err := r.unitAt(q, e.offset)
+	if err != nil {
+		return true, err
 	}
-	old := consumequeue.Decode(raw[:])
-	if old.Phys >= u.Phys && !old.IsVoid() {
-		return nil
+	if old.Phys == u.Phys && old.Size == u.Size {
+		return true, nil
 	}
-	r.s.touch(q)
-	if e.offset == 0 {
+	good := !old.IsVoid()
+	if good {
+		if r.buf, good, err = r.matches(q, e.offset, old, r.buf); err != nil {
+			return true, err
+		}
+	}
+	switch {
+	case !good:
+		r.s.touch(q)
+		return true, q.cq.Overwrite(e.offset, u)
+	case e.phys <= st.last:
+		return true, nil // of a topic that was deleted since and made again
+	case e.offset == 0 && st.scratch:
+		// The other way round: this is the first message after that.
 		q.cq.Cut(0)
-		return q.cq.Append(u)
+		return false, nil
 	}
-	return q.cq.Overwrite(e.offset, u)
+	r.shifted++
+	return false, nil
 }
 
 // fillGap makes the queue end where the record's number says, if records can
 // have been lost in between: in front of the log or in a damaged part. Else the
-// number in the record is wrong, and it gets the next one.
+// number in the record is wrong.
 func (r *recovery) fillGap(q *Queue, e *entry, first, end int64) error {
 	gap := e.offset - end
+	lost := r.damaged || r.s.log.Min() > 0
 	switch {
-	case first == 0 && end == 0 && (r.damaged || r.s.log.Min() > 0 || r.s.keep.deleted[q.topic] > 0):
+	case first == end && (lost || r.s.keep.deleted[q.topic] > 0) && e.offset < 1<<48:
 		return q.cq.StartAt(e.offset)
-	case !r.damaged && r.s.log.Min() == 0, gap > maxVoids, gap > e.phys/record.MinSize:
+	case !lost, gap > maxVoids, gap > e.phys/record.MinSize:
 		r.shifted++
 		return nil
 	}
-	for ; gap > 0; gap-- {
+	for range gap {
 		if err := q.cq.Append(consumequeue.Void); err != nil {
 			return err
 		}
 	}
-	r.note("queue %d of %s: the %d messages from number %d on are missing in the log", q.id, q.topic, e.offset-end, end)
+	r.note("queue %d of %s: the %d messages from number %d on are missing in the log", q.id, q.topic, gap, end)
 	return nil
 }

@@ -21,8 +21,7 @@ import (
 
 // Store is an open store.
 //
-// Lock order: dispatch lock (disp.mu), then appendMu, then disp.pendMu; the
-// locks inside of queues and index are leaves.
+// The lock order is in the package comment.
 type Store struct {
 	opt      Options
 	queueDir string // Dir/consumequeue

@@ -22,8 +22,8 @@ const (
 var ErrPosition = errors.New("record states another position than its own")
 
 // ErrTorn says that a part of the record that no checksum covers was never
-// written.
-var ErrTorn = errors.New("topic or properties were not written completely")
+// written, or is nonsense.
+var ErrTorn = errors.New("topic, properties or numbers were not written completely")
 
 // sectorBytes is what a disk writes whole or not at all.
 const sectorBytes = 512
@@ -36,7 +36,7 @@ const strongTear = 64
 // zeros; or zeros at the end. Properties may hold zeros, though nobody knows a
 // client that sends them: so only long ones are sure.
 func torn(v record.View, pos int64) (torn, sure bool) {
-	if v.StoreMillis() <= 0 || bytes.IndexByte(v.Topic(), 0) >= 0 {
+	if v.StoreMillis() <= 0 || v.QueueOffset() < 0 || v.QueueID() < 0 || bytes.IndexByte(v.Topic(), 0) >= 0 {
 		return true, true
 	}
 	props := v.Properties()

@@ -1,0 +1,49 @@
+// Package store is the message store: Apache RocketMQ's commit log, consume
+// queues, key index and checkpoint, byte for byte. FORMAT.md beside this file
+// draws every file.
+//
+// # The life of a message
+//
+//  1. A connection's reader encodes what one burst brought into a Batch: each
+//     record with its checksum, tag code and key hashes, the three late fields
+//     empty. No lock is held.
+//  2. AppendAll takes the append lock once: queue offset, position and store
+//     time are set, and each piece goes into the ready segment with one write.
+//  3. After the unlock the same goroutine dispatches, unless another is just
+//     doing that: the unit into the queue's memory, the keys into the index.
+//     With SyncFlush it has to wait for the flush, and the flusher does it.
+//  4. OnArrival tells of new units once per queue and round.
+//  5. Read finds the units in memory or in a file, and copies the records, in
+//     memory for consumers that keep up, with one read for neighbours.
+//
+// # What is safe when
+//
+//   - Under SyncFlush a message is on disk before its sender hears of it, and
+//     before anyone can read it.
+//   - Without it, the death of the process loses nothing that was acknowledged;
+//     a power loss may lose what came within the FlushInterval.
+//   - Queues and index may lag behind the log on disk; the progress file says
+//     how far, and the next start rebuilds the rest from the log.
+//
+// # Goroutines
+//
+// Open starts none that outlives it. Run owns four, which end with its context:
+//
+//   - flusher (flushLoop): every fsync of the log. Woken by waiters and by
+//     FlushInterval.
+//   - preparer (prepareLoop): makes the next segment when one is half full.
+//   - keeper (keepLoop): writes queue units every second, syncs and marks every
+//     ten, watches the disk, and reads back what dispatch had to leave out.
+//   - deadlines (deadlineLoop, only with SyncFlush): answers waiters whose time
+//     is up while a sync hangs.
+//
+// Without Run everything still works: whoever waits for a flush does it, and
+// Close settles the rest.
+//
+// # Locks
+//
+// In this order: keeper.mu, the dispatch lock (dispatcher.mu), the append lock
+// (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log
+// are leaves. No file is synced, made or removed under the append lock; under
+// the dispatch lock only DeleteTopic does.
+package store
