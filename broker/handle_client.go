@@ -45,6 +45,10 @@ func (h *clientHandler) heartbeat(s *session, r *remoting.Request) {
 		r.Reply(remoting.CodeInvalidParameter, "the heartbeat has no clientID", nil, nil)
 		return
 	}
+	if n := len(hb.ConsumerDataSet) + len(hb.ProducerDataSet); n > subgroup.MaxGroupsPerPeer {
+		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("the heartbeat names %d groups, the limit is %d", n, subgroup.MaxGroupsPerPeer), nil, nil)
+		return
+	}
 	if s.lanes.has(nil) || !h.complete(hb) {
 		h.later(s, r)
 		return

@@ -66,7 +66,8 @@ func (h *offsetHandler) query(s *session, r *remoting.Request) {
 }
 
 // commit serves 15. Any offset is stored, also backwards and -1, which the Go
-// client commits for queues it has not consumed from.
+// client commits for queues it has not consumed from. The queue may be one that the
+// topic had before it shrank, but one that no topic can have is refused.
 func (h *offsetHandler) commit(_ *session, r *remoting.Request) {
 	var q header.UpdateConsumerOffset
 	if err := q.Decode(r.Ext); err != nil {
@@ -79,6 +80,10 @@ func (h *offsetHandler) commit(_ *session, r *remoting.Request) {
 	}
 	if h.topics.GetBytes(q.Topic) == nil {
 		r.Reply(remoting.CodeTopicNotExist, fmt.Sprintf("Topic %s not exist!", q.Topic), remoting.None{}, nil)
+		return
+	}
+	if q.QueueID < 0 || q.QueueID >= topic.MaxQueues {
+		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("queueId %d is not within 0 and %d", q.QueueID, topic.MaxQueues-1), remoting.None{}, nil)
 		return
 	}
 	h.offsets.Commit(q.ConsumerGroup, q.Topic, q.QueueID, q.CommitOffset)

@@ -18,8 +18,8 @@ const (
 	// Clustering is the message model in which members share the messages.
 	Clustering = "CLUSTERING"
 
-	// maxGroupsPerPeer bounds what one connection can make the broker remember.
-	maxGroupsPerPeer = 4096
+	// MaxGroupsPerPeer bounds what one connection can make the broker remember.
+	MaxGroupsPerPeer = 4096
 	// maxProducerGroup is the longest producer group that is remembered, bytes.
 	maxProducerGroup = 1024
 )
@@ -221,7 +221,7 @@ func (m *Members) join(peer Peer, name string, consumer bool) bool {
 	if in[name] {
 		return true
 	}
-	if len(p.consumers)+len(p.producers) >= maxGroupsPerPeer {
+	if len(p.consumers)+len(p.producers) >= MaxGroupsPerPeer {
 		return false
 	}
 	in[name] = true

@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"mqctl/broker/remoting"
+	"mqctl/subgroup"
+)
+
+// TestCommitQueueIDs: progress of a queue that no topic can have is refused, and
+// nothing is remembered of it.
+func TestCommitQueueIDs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.mustSend("T", 0, "x")
+		r.wants(r.call(11, pullExt("g", "T", 0, 0), nil), 0, "")
+		for _, tt := range []struct {
+			queue string
+			code  int
+		}{{"0", 0}, {"65535", 0}, {"65536", 29}, {"-1", 29}, {"2147483647", 29}, {"-2147483648", 29}, {"2147483648", 29}, {"x", 29}, {"", 29}} {
+			ext := map[string]string{"consumerGroup": "g", "topic": "T", "queueId": tt.queue, "commitOffset": "7"}
+			if resp := r.call(15, ext, nil); resp.Code != tt.code || (resp.Remark == "") != (tt.code == 0) {
+				t.Errorf("queue %q: %d %q, want %d", tt.queue, resp.Code, resp.Remark, tt.code)
+			}
+		}
+		if got := r.b.offsets.Queues("g", "T"); len(got) != 2 {
+			t.Errorf("progress of %v", got)
+		}
+	})
+}
+
+// TestHeartbeatOfTooManyGroups: a client cannot make more groups than it could be in.
+func TestHeartbeatOfTooManyGroups(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil)
+		type entry struct {
+			GroupName string `json:"groupName"`
+		}
+		for _, field := range []string{"consumerDataSet", "producerDataSet"} {
+			var list []entry
+			for i := range subgroup.MaxGroupsPerPeer + 1 {
+				list = append(list, entry{fmt.Sprint("many", i)})
+			}
+			text, err := json.Marshal(map[string]any{"clientID": "c", field: list})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.wants(r.call(34, nil, text), remoting.CodeInvalidParameter, "the heartbeat names 4097 groups")
+		}
+		if r.b.groups.Get("many0") != nil || len(r.b.members.AllProducers()) != 0 {
+			t.Error("a refused heartbeat left something")
+		}
+	})
+}
