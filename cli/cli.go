@@ -12,7 +12,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -203,7 +202,7 @@ func knownField(name string, known []string, flag string) error {
 	}
 	m := usage("UNKNOWN_FIELD", "%s: there is no field %q", flag, name).because("there are: %s", strings.Join(known, ", "))
 	for _, n := range nearest(name, known) {
-		m.try(flag + " " + n)
+		m.offer(flag + " " + n)
 	}
 	return m
 }
@@ -239,7 +238,7 @@ func (p *printer) chooseFormat(c *call) error {
 	case p.format != text:
 		m := usage("BAD_VALUE", "there is no output format %q", text).because("one of %s", strings.Join(formats, ", "))
 		for _, n := range nearest(text, formats) {
-			m.try("--output " + n)
+			m.offer("--output " + n)
 		}
 		return m
 	case text == "mqadmin" && p.view.old == nil:
@@ -257,7 +256,7 @@ func notBuilt(c *command, old bool) *Message {
 		if commands().builtPath(c.twin) {
 			return m.because("its modern form works").try("mqctl " + c.twin)
 		}
-		m.because("its place will be: mqctl %s", c.twin)
+		m.reason("its place will be: mqctl %s", c.twin)
 	}
 	return m.try("mqctl help")
 }
@@ -273,6 +272,3 @@ func reportBug(io Stdio, args []string, p any, stack []byte) int {
 	fmt.Fprintf(io.Err, "error   internal error: %v  [BUG]\nwhy     the report is in %s\n", p, where)
 	return ExitBug
 }
-
-// errStop ends the urfave application with a status that was chosen already.
-var errStop = errors.New("done")

@@ -5,7 +5,6 @@ import (
 	"sort"
 	"strings"
 
-	"mqctl/broker"
 	"mqctl/cli/admin"
 )
 
@@ -80,11 +79,11 @@ func brokerConfigCommands() []*command {
 
 // appliesOf is when a change of a key acts; nil for unknown keys.
 func appliesOf(key string) *string {
-	k := broker.LookupKey(key)
-	if k == nil {
+	k, ok := lookupKey(key)
+	if !ok {
 		return nil
 	}
-	return ptr(string(k.Applies))
+	return ptr(k.applies)
 }
 
 func configTargets(ctx context.Context, c *call, all bool) ([]admin.Target, error) {
@@ -125,8 +124,8 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 				continue
 			}
 			it := configItem{Broker: res.Target.String(), BrokerID: res.Target.ID, Key: k, Value: v, Applies: appliesOf(k), target: res.Target}
-			if known := broker.LookupKey(k); known != nil {
-				it.Default = ptr(known.Default)
+			if known, ok := lookupKey(k); ok {
+				it.Default = ptr(known.def)
 			}
 			if c.on("changed") && (it.Default == nil || *it.Default == v) {
 				continue
@@ -136,8 +135,8 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 	}
 	for k := range missing {
 		m := fail(ExitNotFound, "UNKNOWN_KEY", "no broker asked has a key %q", k)
-		if near := broker.NearestKey(k); near != "" {
-			m.try(near)
+		if near := nearestKey(k); near != "" {
+			m.offer(near)
 		}
 		if len(r.items) == 0 {
 			return nil, m
@@ -200,13 +199,13 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 		if _, twice := want[key]; twice {
 			return nil, nil, usage("FLAG_TWICE", "%q is set twice", key)
 		}
-		if broker.LookupKey(key) == nil && !c.on("force-unknown") {
+		if _, known := lookupKey(key); !known && !c.on("force-unknown") {
 			m := usage("UNKNOWN_KEY", "unknown key %q; nothing was sent", key)
-			if near := broker.NearestKey(key); near != "" {
-				m.try(near)
+			if near := nearestKey(key); near != "" {
+				m.offer(near)
 			}
 			if !c.old {
-				m.try("--force-unknown sends it all the same")
+				m.offer("--force-unknown sends it all the same")
 			}
 			return nil, nil, m
 		}
@@ -318,19 +317,6 @@ func sameSetting(key, a, b string) bool {
 	x, ok1 := keptForm(key, a)
 	y, ok2 := keptForm(key, b)
 	return ok1 && ok2 && x == y
-}
-
-// keptForm is a value as a broker keeps it, without units.
-func keptForm(key, value string) (string, bool) {
-	k := broker.LookupKey(key)
-	if k == nil {
-		return "", false
-	}
-	cfg, err := broker.LoadConfig(broker.ConfigInput{Set: []string{k.Name + "=" + value}, HostName: "localhost", HomeDir: "/", LocalIP: "127.0.0.1", CPUs: 1})
-	if err != nil {
-		return "", false
-	}
-	return cfg.Value(k.Name), true
 }
 
 // printConfigSet is the form for people.

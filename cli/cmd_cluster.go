@@ -170,10 +170,9 @@ func footClusterList(p *printer, r *result) {
 	masters, slaves, silent := 0, 0, 0
 	for _, item := range r.items {
 		it := item.(*clusterItem)
-		switch {
-		case it.BrokerID == 0:
+		if it.BrokerID == 0 {
 			masters++
-		default:
+		} else {
 			slaves++
 		}
 		if it.State == "UNREACHABLE" {

@@ -151,7 +151,7 @@ func (c *call) warnSlaveRead(r *result, it *groupSetItem, v slaveView, p *groupP
 	if where == "" {
 		where = it.Addr
 	}
-	m.try("mqctl broker config set slaveReadEnable=true --broker " + where)
+	m.offer("mqctl broker config set slaveReadEnable=true --broker " + where)
 	r.warn(m)
 }
 
@@ -185,7 +185,7 @@ func (c *call) warnIDs(r *result, it *groupSetItem, g admin.BrokerGroup, p *grou
 			have = append(have, fmt.Sprintf("%d %s", known, role))
 		}
 		m := warning("BROKER_ID_MISSING", it.target.String(), "%s has no broker id %d (registered: %s)", g.Name, id, strings.Join(have, ", "))
-		m.because("%s: clients that are sent there fall back to the master", key)
+		m.reason("%s: clients that are sent there fall back to the master", key)
 		r.warn(m)
 	}
 }

@@ -128,7 +128,7 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 	if err != nil {
 		fallback, err2 := a.Route(ctx, "TBW102")
 		if err2 != nil {
-			var m *Message = asMessage(c.explain(err))
+			m := asMessage(c.explain(err))
 			if m.ExitCode == ExitNotFound {
 				m = c.topicMissing(ctx, topic)
 			}
@@ -213,7 +213,7 @@ func (c *call) sendAll(ctx context.Context, r *result, topic string, body []byte
 		if err := c.sendOne(ctx, r, topic, body, props, at, ids); err != nil {
 			m := c.at(err, admin.Target{Broker: at.broker, Addr: at.addr})
 			if n > 1 {
-				m.because("%d of %d were sent before", r.done, n)
+				m.reason("%d of %d were sent before", r.done, n)
 			}
 			r.failed(m)
 			return

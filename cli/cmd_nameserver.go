@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -127,7 +126,7 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 	if c.on("detach") {
 		return detachNameserver(ctx, c, addr)
 	}
-	var out io.Writer = c.io.Err
+	out := c.io.Err
 	if name := c.str("log"); name != "" {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 		if err != nil {

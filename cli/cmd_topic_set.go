@@ -165,7 +165,7 @@ func (c *call) waitRoute(ctx context.Context, name string, there bool) error {
 func (c *call) topicMissing(ctx context.Context, name string) *Message {
 	m := fail(ExitNotFound, "TOPIC_NOT_FOUND", "topic %q does not exist", name)
 	if all, err := c.client.Topics(ctx); err == nil {
-		m.try(nearest(name, all)...)
+		m.offer(nearest(name, all)...)
 	}
 	return m
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"mqctl/broker"
 	"mqctl/cli/admin"
 )
 
@@ -176,8 +175,8 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 		c.offer("true", "")
 		c.offer("false", "")
 	case f.complete == "key":
-		for _, k := range broker.KnownKeys() {
-			c.offer(k.Name, k.Text)
+		for _, k := range brokerKeys() {
+			c.offer(k.name, k.text)
 		}
 	case f.complete == "shell":
 		for _, s := range []string{"bash", "zsh", "fish"} {

@@ -195,8 +195,9 @@ func flat(v any) bool {
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
 		return false
+	default:
+		return true
 	}
-	return true
 }
 
 // picked is an item reduced to some of its fields, in the order asked for.

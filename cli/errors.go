@@ -29,15 +29,21 @@ func (m *Message) Unwrap() error { return m.cause }
 
 // because adds the why line.
 func (m *Message) because(format string, args ...any) *Message {
-	m.Why = fmt.Sprintf(format, args...)
+	m.reason(format, args...)
 	return m
 }
 
+// reason is because as a statement.
+func (m *Message) reason(format string, args ...any) { m.Why = fmt.Sprintf(format, args...) }
+
 // try adds things the user can do.
 func (m *Message) try(lines ...string) *Message {
-	m.Try = append(m.Try, lines...)
+	m.offer(lines...)
 	return m
 }
+
+// offer is try as a statement.
+func (m *Message) offer(lines ...string) { m.Try = append(m.Try, lines...) }
 
 // fail makes a Message with an exit code.
 func fail(exit int, code, format string, args ...any) *Message {

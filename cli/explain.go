@@ -79,7 +79,7 @@ func unreachable(e *admin.Unreachable) *Message {
 		m.Text = "no master is registered"
 		m.Code = "NO_MASTER"
 	case e.Lost:
-		m.because("the connection was lost before the answer came; a change may or may not have been made")
+		m.reason("the connection was lost before the answer came; a change may or may not have been made")
 	}
 	return m
 }
@@ -126,7 +126,7 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 		m.Text = "no nameserver answered: " + strings.Join(parts, ", ")
 	}
 	if !c.given("namesrv") && c.io.Env("MQCTL_NAMESRV") == "" && c.io.Env("NAMESRV_ADDR") == "" {
-		m.because("no -n or NAMESRV_ADDR was given, so the default address was tried")
+		m.reason("no -n or NAMESRV_ADDR was given, so the default address was tried")
 	}
 	return m.try("mqctl " + c.cmd.name(c.old) + " -n HOST:9876")
 }
@@ -169,9 +169,9 @@ func (c *call) notFound(e *admin.NotFound) *Message {
 	}
 	m := fail(ExitNotFound, code, "%s %q does not exist%s", e.Kind, e.Name, where)
 	if near := nearest(e.Name, e.Known); len(near) > 0 {
-		m.try(near...)
+		m.offer(near...)
 	} else if len(e.Known) > 0 && len(e.Known) <= 5 {
-		m.because("there is: %s", strings.Join(e.Known, ", "))
+		m.reason("there is: %s", strings.Join(e.Known, ", "))
 	}
 	return m
 }
@@ -185,7 +185,7 @@ func (c *call) targetMissing(e *admin.TargetMissing) *Message {
 		flag = "-" + f.short
 	}
 	for _, name := range e.Clusters[:min(len(e.Clusters), 2)] {
-		m.try("mqctl " + c.cmd.name(c.old) + " " + flag + " " + name + c.rest())
+		m.offer("mqctl " + c.cmd.name(c.old) + " " + flag + " " + name + c.rest())
 	}
 	return m
 }
@@ -207,7 +207,7 @@ func (c *call) rest() string {
 				continue
 			}
 			b.WriteString(" " + c.vocab.hint(f))
-			if f.kind == kindBool && !(c.old && !f.bareOld && f.long != "") {
+			if f.kind == kindBool && (!c.old || f.bareOld || f.long == "") {
 				continue
 			}
 			if f.kind == kindOptional {
@@ -236,7 +236,7 @@ func badAddress(err error, what string) *Message {
 	}
 	m := usage("BAD_ADDRESS", "%q is not a %s address", b.Text, what).because("%s", b.Why)
 	if _, rest, ok := strings.Cut(b.Text, "://"); ok && rest != "" {
-		m.try("-n " + strings.TrimRight(rest, "/"))
+		m.offer("-n " + strings.TrimRight(rest, "/"))
 	}
 	m.cause = err
 	return m

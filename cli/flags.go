@@ -244,6 +244,7 @@ func (f *flagSpec) check(value, spelled, hint string) (string, error) {
 			}
 		}
 		return "", usage("BAD_VALUE", "%s: %q is not possible", spelled, value).because("one of %s", strings.Join(f.enum, ", "))
+	default:
 	}
 	return value, nil
 }

@@ -33,8 +33,9 @@ func (f format) right() bool {
 	switch f {
 	case asText, asTime, asPerm, asList, asPairs:
 		return false
+	default:
+		return true
 	}
-	return true
 }
 
 // cell formats one value for people (terminal) or for awk (pipe).
@@ -94,8 +95,9 @@ func (s *style) whole(v any, f format) string {
 		return humanize.IBytes(uint64(n))
 	case asMillis:
 		return shortDuration(time.Duration(n) * time.Millisecond)
+	default:
+		return humanize.Comma(n)
 	}
-	return humanize.Comma(n)
 }
 
 func (s *style) rate(v any) string {

@@ -170,10 +170,10 @@ func writeFlag(b *strings.Builder, v *vocabulary, f *flagSpec) {
 	}
 	meta := f.meta
 	if meta == "" {
-		switch {
-		case f.kind == kindEnum:
+		switch f.kind {
+		case kindEnum:
 			meta = strings.Join(f.enum, "|")
-		case f.kind == kindBool:
+		case kindBool:
 			meta = "BOOL"
 		default:
 			meta = "VALUE"
@@ -224,7 +224,7 @@ func helpTopic(io Stdio, words []string) int {
 	default:
 		m := usage("UNKNOWN_COMMAND", "there is no help on %q", path)
 		for _, w := range nearest(path, r.words()) {
-			m.try("mqctl help " + w)
+			m.offer("mqctl help " + w)
 		}
 		return printUsage(io, m)
 	}

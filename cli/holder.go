@@ -19,7 +19,7 @@ func portTaken(addr string, err error) *Message {
 	_, port, splitErr := net.SplitHostPort(addr)
 	if n, convErr := strconv.Atoi(port); splitErr == nil && convErr == nil && errors.Is(err, syscall.EADDRINUSE) {
 		if who := portHolder(n); who != "" {
-			m.because("%s holds it", who)
+			m.reason("%s holds it", who)
 		}
 	}
 	m.cause = err

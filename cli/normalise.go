@@ -163,17 +163,17 @@ func (p *parser) unknown(path, word string) error {
 	if path == "" {
 		m := usage("UNKNOWN_COMMAND", "unknown command %q", word)
 		for _, w := range nearest(word, p.r.words()) {
-			m.try("mqctl " + w)
+			m.offer("mqctl " + w)
 		}
 		if len(m.Try) == 0 {
-			m.try("mqctl help", "mqctl help mqadmin")
+			m.offer("mqctl help", "mqctl help mqadmin")
 		}
 		return m
 	}
 	m := usage("UNKNOWN_COMMAND", "%q is no command of %s", word, path).
 		because("there are: %s", strings.Join(p.r.nouns[path], ", "))
 	for _, w := range nearest(word, p.r.nouns[path]) {
-		m.try("mqctl " + path + " " + w)
+		m.offer("mqctl " + path + " " + w)
 	}
 	return m
 }

@@ -113,12 +113,12 @@ func (p *parser) explain(err error, word string) error {
 	}
 	if near := nearest(name, p.v.names); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
-			m.try("--" + n)
+			m.offer("--" + n)
 		}
 		return m
 	}
 	if other := p.r.owner(name, p.l.cmd, p.l.old); other != "" {
-		m.because("%s belongs to %s", spelled, other)
+		m.reason("%s belongs to %s", spelled, other)
 	}
 	return m.try("mqctl " + cmd + " --help")
 }

@@ -257,8 +257,9 @@ func sample(f *flagSpec) string {
 		return "7"
 	case kindBool:
 		return "true"
+	default:
+		return "9"
 	}
-	return "9"
 }
 
 // others are the required options of c besides f.

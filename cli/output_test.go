@@ -249,7 +249,7 @@ func TestOutputFlag(t *testing.T) {
 		{"version -o template={{.nope.x.y}}", nil, ExitOK, ""},
 		{"version -o template={{index}}", nil, ExitUsage, "BAD_TEMPLATE"},
 		{"version -o mqadmin", nil, ExitUsage, "no mqadmin layout"},
-		{"version --fields verison", nil, ExitUsage, "--fields version"},
+		{"version --fields versio", nil, ExitUsage, "--fields version"},
 		{"version --sort x", nil, ExitUsage, "UNKNOWN_FIELD"},
 		{"version -o raw", nil, ExitUsage, "BAD_VALUE"},
 		{"version", map[string]string{"MQCTL_OUTPUT": "json"}, ExitOK, ""},

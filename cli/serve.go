@@ -256,7 +256,7 @@ func (s *serving) awaitReady(ctx context.Context, stop context.CancelFunc) error
 		stop()
 		m := fail(ExitTimeout, "NOT_READY", "the broker is not ready after %s; it was stopped", s.c.duration("ready-timeout"))
 		if err := s.broker.Check(); err != nil {
-			m.because("%v", err)
+			m.reason("%v", err)
 		}
 		return m.try("--ready-timeout 5m", "check the nameserver addresses: "+strings.Join(s.namesrvs(), ","))
 	}
@@ -356,10 +356,10 @@ func startError(c *call, cfg *broker.Config, err error) error {
 	case errors.As(err, &damaged):
 		m = fail(ExitStoreDamaged, "STORE_DAMAGED", "%s: %s", damaged.Where, damaged.What)
 		if damaged.Err != nil {
-			m.because("%v", damaged.Err)
+			m.reason("%v", damaged.Err)
 		}
 		if damaged.Try != "" {
-			m.try(damaged.Try)
+			m.offer(damaged.Try)
 		}
 	case errors.As(err, &conf):
 		return badConfig(err)

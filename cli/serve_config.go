@@ -146,7 +146,7 @@ func badConfig(err error) *Message {
 			for _, e := range all[1:] {
 				rest = append(rest, e.Error())
 			}
-			m.because("%d more: %s", len(rest), strings.Join(rest, " | "))
+			m.reason("%d more: %s", len(rest), strings.Join(rest, " | "))
 		}
 		return m
 	case errors.As(err, &one):
@@ -160,7 +160,7 @@ func configMessage(e *broker.ConfigError) *Message {
 	bare.Try = ""
 	m := fail(ExitBadConfig, "BAD_CONFIG", "%s", bare.Error())
 	if e.Try != "" {
-		m.try(e.Try)
+		m.offer(e.Try)
 	}
 	return m
 }

@@ -1,0 +1,48 @@
+package cli
+
+import "mqctl/broker"
+
+// The table of broker keys, as the config commands and completion need it.
+
+// brokerKey is what the commands need to know of a key.
+type brokerKey struct {
+	name    string
+	def     string
+	applies string // LIVE, RECONNECT or RESTART
+	text    string
+}
+
+// lookupKey finds a key by its name or an old spelling of it.
+func lookupKey(name string) (brokerKey, bool) {
+	k := broker.LookupKey(name)
+	if k == nil {
+		return brokerKey{}, false
+	}
+	return brokerKey{name: k.Name, def: k.Default, applies: string(k.Applies), text: k.Text}, true
+}
+
+// brokerKeys are all keys by name.
+func brokerKeys() []brokerKey {
+	known := broker.KnownKeys()
+	out := make([]brokerKey, len(known))
+	for i, k := range known {
+		out[i] = brokerKey{name: k.Name, def: k.Default, applies: string(k.Applies), text: k.Text}
+	}
+	return out
+}
+
+// nearestKey is the key that name looks like, "" if none does.
+func nearestKey(name string) string { return broker.NearestKey(name) }
+
+// keptForm is a value as a broker keeps it, without units.
+func keptForm(key, value string) (string, bool) {
+	k := broker.LookupKey(key)
+	if k == nil {
+		return "", false
+	}
+	cfg, err := broker.LoadConfig(broker.ConfigInput{Set: []string{k.Name + "=" + value}, HostName: "localhost", HomeDir: "/", LocalIP: "127.0.0.1", CPUs: 1})
+	if err != nil {
+		return "", false
+	}
+	return cfg.Value(k.Name), true
+}
