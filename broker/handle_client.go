@@ -33,9 +33,19 @@ type clientHandler struct {
 // its retry topics; Java clients give a heartbeat 3 s.
 const announceWait = 1500 * time.Millisecond
 
+// Bounds of what is remembered of a client as long as it is connected, in bytes.
+const (
+	maxHeartbeat = 4 << 20
+	maxClientID  = 1024
+)
+
 // heartbeat serves 34. It is answered on the reader when everything that it
 // names exists; else the pool makes the groups and retry topics first.
 func (h *clientHandler) heartbeat(s *session, r *remoting.Request) {
+	if len(r.Body) > maxHeartbeat {
+		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("the heartbeat has %d bytes, the limit is %d", len(r.Body), maxHeartbeat), nil, nil)
+		return
+	}
 	hb, err := body.DecodeHeartbeatData(r.Body)
 	if err != nil {
 		r.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
@@ -43,6 +53,10 @@ func (h *clientHandler) heartbeat(s *session, r *remoting.Request) {
 	}
 	if hb.ClientID == "" {
 		r.Reply(remoting.CodeInvalidParameter, "the heartbeat has no clientID", nil, nil)
+		return
+	}
+	if n := len(hb.ClientID); n > maxClientID {
+		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("the clientID has %d bytes, the limit is %d", n, maxClientID), nil, nil)
 		return
 	}
 	if n := len(hb.ConsumerDataSet) + len(hb.ProducerDataSet); n > subgroup.MaxGroupsPerPeer {

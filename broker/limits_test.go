@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mqctl/broker/remoting"
@@ -31,8 +32,9 @@ func TestCommitQueueIDs(t *testing.T) {
 	})
 }
 
-// TestHeartbeatOfTooManyGroups: a client cannot make more groups than it could be in.
-func TestHeartbeatOfTooManyGroups(t *testing.T) {
+// TestHeartbeatLimits: a client cannot make more groups than it could be in, nor fill
+// the memory with what it says of itself.
+func TestHeartbeatLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := start(t, nil)
 		type entry struct {
@@ -49,6 +51,10 @@ func TestHeartbeatOfTooManyGroups(t *testing.T) {
 			}
 			r.wants(r.call(34, nil, text), remoting.CodeInvalidParameter, "the heartbeat names 4097 groups")
 		}
+		long := strings.Repeat("c", maxClientID+1)
+		r.wants(r.call(34, nil, []byte(`{"clientID":"`+long+`","producerDataSet":[{"groupName":"p"}]}`)), remoting.CodeInvalidParameter, "the clientID has 1025 bytes")
+		long = strings.Repeat(" ", maxHeartbeat)
+		r.wants(r.call(34, nil, []byte(`{"clientID":"c","producerDataSet":[{"groupName":"p"}]}`+long)), remoting.CodeInvalidParameter, "the heartbeat has ")
 		if r.b.groups.Get("many0") != nil || len(r.b.members.AllProducers()) != 0 {
 			t.Error("a refused heartbeat left something")
 		}
