@@ -34,17 +34,12 @@ func (c *Config) computeDefaults() {
 	def("namesrvAddr", c.namesrvFromEnv())
 	def("brokerName", c.in.HostName)
 	// A broker that nobody configured opens nothing to the network.
-	if tryOut := c.File == "" && c.Value("namesrvAddr") == "" && c.Value("bindAddress") == ""; tryOut || net.ParseIP(c.Value("bindAddress")).IsLoopback() {
+	if c.File == "" && c.Value("namesrvAddr") == "" && c.Value("bindAddress") == "" {
 		def("bindAddress", "127.0.0.1")
-		def("brokerIP1", "127.0.0.1")
 	} else {
 		def("bindAddress", "0.0.0.0")
-		ip := c.in.LocalIP
-		if ip == "" {
-			ip = "127.0.0.1"
-		}
-		def("brokerIP1", ip)
 	}
+	def("brokerIP1", reachable(c.Value("bindAddress"), c.in.LocalIP))
 	def("brokerIP2", c.Value("brokerIP1"))
 	def("haListenPort", strconv.FormatInt(c.Int("listenPort")+1, 10))
 	def("nameserver.embedded.enable", strconv.FormatBool(c.Value("namesrvAddr") == ""))
@@ -56,6 +51,18 @@ func (c *Config) computeDefaults() {
 		}
 	}
 	def("nameserver.embedded.kvConfigPath", filepath.Join(c.Value("storePathRootDir"), "namesrv", "kvConfig.json"))
+}
+
+// reachable is where clients find a broker that listens on bind: there, if it is one
+// address; local, the machine's own, if it is all.
+func reachable(bind, local string) string {
+	if ip := net.ParseIP(bind); ip != nil && !ip.IsUnspecified() {
+		return bind
+	}
+	if local == "" || bind == "localhost" {
+		return "127.0.0.1"
+	}
+	return local
 }
 
 // recomputeDefaults follows a change of values that others are computed from.

@@ -105,6 +105,10 @@ func TestLoadConfig(t *testing.T) {
 		{name: "home", file: "b.conf", text: "storePathRootDir=~/mq", want: map[string]string{"storePathRootDir": "/home/op/mq"}},
 		{name: "latin 1", file: "b.conf", text: "regionId=\xe9", want: map[string]string{"regionId": "é"}},
 		{name: "default on features are accepted", file: "b.conf", text: "timerWheelEnable=true\nenableCompaction=true\nclusterTopicEnable=true\nenableControllerMode=false", want: map[string]string{"timerWheelEnable": "true"}},
+		{name: "IPv6 loopback", file: "b.conf", text: "bindAddress=::1", want: map[string]string{"brokerIP1": "::1", "nameserver.embedded.listen": "[::1]:9876"}},
+		{name: "all of IPv6", file: "b.conf", text: "bindAddress=::", want: map[string]string{"brokerIP1": "10.0.0.4"}},
+		{name: "one address", file: "b.conf", text: "bindAddress=10.0.0.9", want: map[string]string{"brokerIP1": "10.0.0.9"}},
+		{name: "localhost", file: "b.conf", text: "bindAddress=localhost", want: map[string]string{"brokerIP1": "127.0.0.1"}},
 		{name: "loopback", file: "b.conf", text: "bindAddress=127.0.0.1", want: map[string]string{"brokerIP1": "127.0.0.1", "nameserver.embedded.listen": "127.0.0.1:9876"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
