@@ -33,10 +33,9 @@ func TestPanicOffTheReader(t *testing.T) {
 		},
 		"pull woken by its end": func(t *testing.T, r *rig) {
 			answer := r.heldPull(t)
-			offsets := r.b.pulls.offsets
-			r.b.pulls.offsets = nil
+			l := r.b.live.Swap(nil) // looked at first
 			r.wants(<-answer, remoting.CodeSystemError, internal)
-			r.b.pulls.offsets = offsets
+			r.b.live.Store(l)
 		},
 		"answers after a flush": func(t *testing.T, r *rig) {
 			c := r.b.server.Conns()[0]
@@ -85,7 +84,7 @@ func (r *rig) heldPull(t *testing.T) <-chan *remoting.Response {
 	answer := make(chan *remoting.Response, 1)
 	r.wants(r.call(11, pullExt("g", "T", 0, 0), nil), 0, "") // the group is there
 	go func() {
-		answer <- r.call(11, pullExt("g", "T", 0, 1, "sysFlag", "6", "suspendTimeoutMillis", "10000"), nil)
+		answer <- r.call(11, pullExt("g", "T", 0, 1, "sysFlag", "6", "suspendTimeoutMillis", "5000"), nil)
 	}()
 	synctest.Wait()
 	if n := r.b.holds.Len(); n != 1 {
