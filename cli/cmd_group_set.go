@@ -96,9 +96,8 @@ func (p *groupPatch) plans(ctx context.Context, c *call, r *result, targets []ad
 // slaveView is what decides whether a read-routing setting can take effect at
 // one broker.
 type slaveView struct {
-	slaveRead   bool
-	memoryRatio int
-	known       bool
+	slaveRead bool
+	known     bool
 }
 
 // groupWarnings says where a setting cannot take effect.
@@ -112,8 +111,7 @@ func (c *call) groupWarnings(ctx context.Context, r *result, p *groupPatch, targ
 		if err != nil {
 			return slaveView{}, err
 		}
-		ratio, _ := strconv.Atoi(cfg.Values["accessMessageInMemoryMaxRatio"])
-		return slaveView{slaveRead: cfg.Values["slaveReadEnable"] == "true", memoryRatio: ratio, known: true}, nil
+		return slaveView{slaveRead: cfg.Values["slaveReadEnable"] == "true", known: true}, nil
 	})
 	var cluster *admin.Cluster
 	if !admin.IsAddress(c.str("broker")) {
