@@ -98,46 +98,52 @@ func (s *Store) dispatch() {
 		if !d.mu.TryLock() {
 			return // the holder looks again after its unlock
 		}
-		stop := s.drain(s.running.Load())
+		stop, seen := s.drain(s.running.Load())
 		d.mu.Unlock()
-		if stop {
+		if stop || s.bound() == seen {
+			// A bound may lie between two entries, behind the blank of a full
+			// file: then nothing is left to do. Whoever moves it comes here himself.
 			return
 		}
 	}
 }
 
-// drain works until the bound is reached. It reports true if it cannot go on
-// now: a disk is full, or the log must be read back, which the keeper does if
-// leave is set. The caller holds the dispatch lock.
-func (s *Store) drain(leave bool) (stop bool) {
+// drain works until the bound is reached, and returns the last bound it saw. It
+// reports stop if it cannot go on now: a disk is full, or the log must be read
+// back, which the keeper does if leave is set. The caller holds the dispatch lock.
+func (s *Store) drain(leave bool) (stop bool, bound int64) {
 	d := &s.disp
 	defer s.signal()
-	for bound := s.bound(); !d.stalled; bound = s.bound() {
+	for bound = s.bound(); !d.stalled; bound = s.bound() {
 		if d.at == len(d.taken.entries) {
 			done, scan := s.take(bound)
 			if scan && leave {
 				notify(s.keepWake)
-				return true
+				return true, bound
 			}
 			if scan {
+				before := s.dispatched.Load()
 				if err := s.scanBack(bound); err != nil {
 					s.stall(err)
-					return true
+					return true, bound
+				}
+				if s.dispatched.Load() == before {
+					return false, bound
 				}
 				continue
 			}
 			if done {
-				return false
+				return false, bound
 			}
 		}
 		for n := 0; d.at < len(d.taken.entries); n++ {
 			e := &d.taken.entries[d.at]
 			if e.phys+int64(e.size) > bound {
-				return false
+				return false, bound
 			}
 			if err := s.dispatchEntry(e, d.taken.hashes[d.hashAt:][:e.hashes]); err != nil {
 				s.stall(err)
-				return true
+				return true, bound
 			}
 			d.at++
 			d.hashAt += int(e.hashes)
@@ -148,7 +154,7 @@ func (s *Store) drain(leave bool) (stop bool) {
 			}
 		}
 	}
-	return true
+	return true, bound
 }
 
 // take gets the fresh entries. done: there are none; scan: some were left out

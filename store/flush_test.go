@@ -113,7 +113,7 @@ func TestSyncFlushTimeout(t *testing.T) {
 		begin := time.Now()
 		early, late := make(chanWaiter, 2), make(chanWaiter, 2)
 		s.WaitFlushed(burst(s, 1).End(), early)
-		time.Sleep(2 * time.Second) // virtual time
+		pass(2 * time.Second) // virtual time
 		s.WaitFlushed(burst(s, 1).End(), late)
 		if st := <-early; st != store.FlushDiskTimeout || time.Since(begin) != 5*time.Second {
 			t.Errorf("%v after %v", st, time.Since(begin))
@@ -186,7 +186,7 @@ func TestAsyncFlushAndKeeper(t *testing.T) {
 		if p := s.Positions(); p.Flushed != 0 || p.Max != b.End() || p.Dispatched != b.End() {
 			t.Errorf("after the append: %+v", p)
 		}
-		time.Sleep(501 * time.Millisecond)
+		pass(501 * time.Millisecond)
 		synctest.Wait()
 		if p := s.Positions(); p.Flushed != b.End() {
 			t.Errorf("after 500 ms: %+v", p)
@@ -194,13 +194,13 @@ func TestAsyncFlushAndKeeper(t *testing.T) {
 		if _, err := mem.Stat("/store/consumequeue/orders/0/00000000000000000000"); err == nil {
 			t.Error("the queue is written too early to save anything")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		e, err := mem.Stat("/store/consumequeue/orders/0/00000000000000000000")
 		if err != nil || e.Size != 400 {
 			t.Errorf("queue file after a second: %+v, %v", e, err)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		synctest.Wait()
 		if b, err := vfs.ReadFile(mem, "/store/mqctl/progress", 1000); err != nil || !strings.Contains(string(b), "state running") {
 			t.Errorf("progress after ten seconds: %q, %v", b, err)
@@ -228,7 +228,7 @@ func TestDiskFullHeals(t *testing.T) {
 		}
 		used := u.Total - u.Free
 		mem.SetCapacity(used * 100 / 95)
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		if err := s.Writable(); err == nil || !strings.Contains(err.Error(), "full") {
 			t.Errorf("at 95 percent: %v", err)
 		}
@@ -239,17 +239,20 @@ func TestDiskFullHeals(t *testing.T) {
 			t.Errorf("ratio: %v, %v", log, queues)
 		}
 		s.SetDiskFullRatio(99)
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		if err := s.Writable(); err != nil {
 			t.Errorf("at 95 of 99 percent: %v", err)
 		}
 		s.SetDiskFullRatio(90)
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		mem.SetCapacity(0)
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		if it := put(t, s, "orders", 0, "two"); it.QueueOffset != 1 {
 			t.Errorf("queue offset %d, want 1", it.QueueOffset)
 		}
 		closeStore(t, s)
 	})
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
