@@ -191,9 +191,7 @@ func crashOnce(t *testing.T, seed uint64, syncFlush bool, crash func(*vfs.Mem, *
 	rng := rand.New(rand.NewPCG(seed, 1))
 	options := func(o *Options) {
 		o.Store.SyncFlush, o.Reloadable.MaxMessage = syncFlush, 16<<10
-		if !syncFlush {
-			o.Store.CommitLogBytes = 64 << 10 // several files
-		}
+		o.Store.CommitLogBytes = 64 << 10 // several files
 	}
 	r := start(t, nil, options)
 	var mu sync.Mutex
