@@ -19,6 +19,17 @@ type Batch struct {
 	badGroup int32   // a client batch of which an item was refused
 	badWhy   Status
 	end      record.PhysOffset
+
+	store *Store       // whose memory this is; nil while the batch is empty
+	mem   *batchMemory // goes back to the store's pool with Reset
+}
+
+// batchMemory is what a batch needs while it is filled. Idle connections have
+// none: it is pooled, and large bursts find large buffers.
+type batchMemory struct {
+	items  []Item
+	buf    []byte
+	hashes []int32
 }
 
 // Item is one message of a Batch, and after AppendAll its result.
@@ -59,20 +70,24 @@ func kindOf(sysFlag int32) kind {
 	return queued
 }
 
-// keepBuffer is how much memory an idle Batch may hold.
-const keepBuffer = 1 << 20
+// maxPooled is the largest buffer that is kept for the next burst.
+const maxPooled = 64 << 20
 
-// Reset empties the batch and gives back memory that a large burst took.
+// Reset empties the batch and gives its memory back.
 func (b *Batch) Reset() {
-	clear(b.Items) // handles of deleted queues shall not stay alive
-	b.Items = b.Items[:0]
-	if cap(b.buf) > keepBuffer {
-		b.buf = nil
+	if b.mem != nil && cap(b.buf) <= maxPooled {
+		clear(b.Items) // handles of deleted queues shall not stay alive
+		b.mem.items, b.mem.buf, b.mem.hashes = b.Items[:0], b.buf[:0], b.hashes[:0]
+		b.store.bursts.Put(b.mem)
 	}
-	b.buf = b.buf[:0]
-	b.hashes = b.hashes[:0]
-	b.group, b.badGroup = 0, 0
-	b.end = 0
+	*b = Batch{}
+}
+
+// take gets memory for the first item.
+func (b *Batch) take(s *Store) {
+	b.store = s
+	b.mem = s.bursts.Get().(*batchMemory)
+	b.Items, b.buf, b.hashes = b.mem.items, b.mem.buf, b.mem.hashes
 }
 
 // Len is the number of messages, also of those that were refused.
@@ -90,6 +105,9 @@ func (b *Batch) End() record.PhysOffset { return b.end }
 // a single message, else the number of the client batch in this burst; one bad
 // message refuses its whole batch. The Item is valid until the next Add.
 func (b *Batch) Add(s *Store, q *Queue, d *record.Draft, group int32) *Item {
+	if b.mem == nil {
+		b.take(s)
+	}
 	b.Items = append(b.Items, Item{
 		Queue: q, Group: group, at: int32(len(b.buf)), hashAt: int32(len(b.hashes)), kind: kindOf(d.SysFlag),
 	})

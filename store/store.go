@@ -42,6 +42,7 @@ type Store struct {
 	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
 	lastMillis int64      // newest store time given out; guarded by appendMu
 	batches    sync.Pool  // of *Batch
+	bursts     sync.Pool  // of *batchMemory
 
 	flush         flusher
 	storedMillis  atomic.Int64 // store time of the newest record
@@ -140,6 +141,7 @@ func newStore(o Options) *Store {
 	}
 	s.queues.topics = map[string]*topicQueues{}
 	s.batches.New = func() any { return new(Batch) }
+	s.bursts.New = func() any { return new(batchMemory) }
 	s.reads.New = func() any { return new(readBuffer) }
 	s.SetMaxMessage(o.MaxMessage)
 	s.SetMemoryRatio(o.MemoryRatio)
