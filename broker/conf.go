@@ -368,7 +368,7 @@ func (c *Config) loadSaved(problems *ConfigErrors) {
 // is not in the registry, as only constants are passed.
 func (c *Config) Value(key string) string { return c.values[key].Value }
 
-// Bool, Int and Duration return a value by its kind.
+// Bool is the value of a key of kind Bool.
 func (c *Config) Bool(key string) bool { return c.Value(key) == "true" }
 
 // Int is the value of a key of kind Int, Long or Bytes.

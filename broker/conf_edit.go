@@ -116,8 +116,9 @@ func tomlValue(k *Key, v string) string {
 	switch k.Kind {
 	case Text, Enum:
 		return tomlString(v)
+	default:
+		return v
 	}
-	return v
 }
 
 func tomlString(v string) string {

@@ -28,6 +28,7 @@ func (k *Key) parseValue(raw string) (string, error) {
 			return "", fmt.Errorf("%q is no number", v)
 		}
 		return strconv.FormatFloat(f, 'g', -1, 64), nil
+	default: // whole numbers
 	}
 	n, err := k.parseNumber(v)
 	if err != nil {
@@ -51,8 +52,9 @@ func (k *Key) bounds() (lo, hi int64) {
 		return 0, math.MaxInt64
 	case Millis:
 		return 0, math.MaxInt64 / int64(time.Millisecond)
+	default:
+		return math.MinInt32, math.MaxInt32
 	}
-	return math.MinInt32, math.MaxInt32
 }
 
 func (k *Key) parseNumber(v string) (int64, error) {
@@ -79,6 +81,7 @@ func (k *Key) parseNumber(v string) (int64, error) {
 			return 0, fmt.Errorf("%q is finer than %s, the unit of this key", v, name)
 		}
 		return int64(d / unit), nil
+	default: // no unit to read
 	}
 	if isDigits(v) {
 		return 0, fmt.Errorf("%s is too large a number", v)

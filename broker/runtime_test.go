@@ -15,7 +15,7 @@ func TestRuntimeInfo(t *testing.T) {
 		r := start(t, fs, withSettings(t, fs), func(o *Options) { o.Version = "1.2.3" })
 		r.createTopic("T", 1)
 		r.mustSend("T", 0, "x")
-		time.Sleep(90 * time.Second)
+		pass(90 * time.Second)
 		var kv struct{ Table map[string]string }
 		r.json(r.call(28, nil, nil), &kv)
 		for key, want := range map[string]string{

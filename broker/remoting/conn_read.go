@@ -242,8 +242,8 @@ func (c *Conn) logPanic(p any, where slog.Attr) string {
 	v := rand.Uint32()
 	b[0], b[1], b[2], b[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
 	id := hex.EncodeToString(b[:])
-	c.conf.log.Error("internal error", "report", id, "peer", c.addr, where,
-		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	c.conf.log.Error("internal error", slog.String("report", id), slog.String("peer", c.addr), where,
+		slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
 	return id
 }
 

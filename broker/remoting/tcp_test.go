@@ -94,10 +94,10 @@ func TestIdleConnectionsHoldNothing(t *testing.T) {
 				more++
 			}
 			c.mu.Unlock()
-			switch n := c.in.parked.Load(); {
-			case n == 0:
+			switch c.in.parked.Load() {
+			case 0:
 				small++
-			case n == 4<<10 || n == 32<<10:
+			case 4 << 10, 32 << 10:
 				some++
 			default:
 				more++

@@ -241,7 +241,8 @@ func (c *cleaner) escape() {
 
 func isHex(b []byte) bool {
 	for _, ch := range b {
-		if !(ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'f' || ch >= 'A' && ch <= 'F') {
+		hex := ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'f' || ch >= 'A' && ch <= 'F'
+		if !hex {
 			return false
 		}
 	}

@@ -43,7 +43,7 @@ func NewCommitter(f *File, snapshot func() ([]byte, error)) *Committer {
 	return &Committer{file: f, snapshot: snapshot}
 }
 
-// Change: apply returns publish, which is run (in order, under the lock) after
+// Change makes one change: apply returns publish, which is run (in order, under the lock) after
 // the save that holds the change succeeded; if the save fails, undo is run
 // instead (in reverse order) and the error returned. apply returning an error
 // changes nothing. publish and undo may be nil. The functions run under the
@@ -112,7 +112,7 @@ func (c *Committer) commit(group []*change) {
 		ch.err = err
 		if ch.undo != nil {
 			if uerr := guard(func() error { ch.undo(); return nil }); uerr != nil {
-				ch.err = fmt.Errorf("%w (and taking the change back: %v)", err, uerr)
+				ch.err = fmt.Errorf("%w (and taking the change back: %w)", err, uerr)
 			}
 		}
 	}

@@ -37,8 +37,9 @@ func (op Op) Changes() bool {
 	case OpCreate, OpRemove, OpRename, OpLink, OpMkdir, OpSyncDir,
 		OpWrite, OpTruncate, OpPreallocate, OpSync:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Fault makes operations fail.

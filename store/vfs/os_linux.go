@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ func (f osFile) control(op string, call func(fd int) error) error {
 	var inner error
 	if conn.Control(func(fd uintptr) {
 		for {
-			if inner = call(int(fd)); inner != unix.EINTR {
+			if inner = call(int(fd)); !errors.Is(inner, unix.EINTR) {
 				return
 			}
 		}

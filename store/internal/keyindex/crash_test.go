@@ -241,7 +241,7 @@ func TestFailingDisk(t *testing.T) {
 					t.Fatalf("%s from %d: key %d is not found while the disk fails", fault.Op, from, i)
 				}
 			}
-			if heard == 0 && !(fault.Op == vfs.OpMkdir && from > 0) {
+			if heard == 0 && (fault.Op != vfs.OpMkdir || from == 0) {
 				t.Errorf("%s from %d: no sync failed", fault.Op, from)
 			}
 			if err := x.Close(); err != nil {
