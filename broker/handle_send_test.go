@@ -10,7 +10,7 @@ import (
 	"mqctl/broker/topic"
 )
 
-// batchBody encodes elements as clients do (remoting.md 5.6).
+// batchBody encodes elements as clients do.
 func batchBody(elements ...[2]string) []byte {
 	var b []byte
 	for _, e := range elements {

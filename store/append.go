@@ -161,16 +161,12 @@ func (b *Batch) fail(first int, st Status) {
 // writeFailed handles a failed write of the log. A full disk heals; anything
 // else means that the disk is sick, and so are bytes that could not be zeroed.
 func (s *Store) writeFailed(b *Batch, first int, err error, sick bool) {
-	st := UnknownError
-	switch {
-	case vfs.DiskFull(err) && !sick:
+	if vfs.DiskFull(err) && !sick {
 		s.setFull(true)
-		st = ServiceNotAvailable
-	default:
+	} else {
 		s.setSick(fmt.Errorf("write the commit log: %w", err))
-		st = ServiceNotAvailable
 	}
-	b.fail(first, st)
+	b.fail(first, ServiceNotAvailable)
 }
 
 func (s *Store) prepareFailed(err error) Status {

@@ -103,7 +103,7 @@ func TestClientBatch(t *testing.T) {
 	if n := len(readAll(t, s, q)); n != 8 {
 		t.Errorf("%d messages are there, want 8", n)
 	}
-	if b.End() != record.PhysOffset(s.Positions().Max) {
+	if b.End() != s.Positions().Max {
 		t.Errorf("batch ends at %d, log at %d", b.End(), s.Positions().Max)
 	}
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"syscall"
@@ -29,7 +28,7 @@ func cpuTime() time.Duration {
 }
 
 func benchOptions(b *testing.B) store.Options {
-	return store.Options{Dir: b.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	return store.Options{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)}
 }
 
 // benchDrafts are 64 messages of 1 KiB over 16 queues, as one burst of a

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -181,7 +182,7 @@ func (s *Store) scanBack(bound int64) error {
 	sc := s.log.Scan(s.dispatched.Load(), true)
 	for sc.Pos() < bound {
 		v, err := sc.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

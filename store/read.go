@@ -23,7 +23,7 @@ type ReadResult struct {
 	Min, Max        record.QueueOffset
 	Count           int
 	Bytes           int
-	Slow            bool  // suggestPullingFromSlave: further behind than the memory ratio (replication.md 3.1)
+	Slow            bool  // suggestPullingFromSlave: further behind than the memory ratio
 	LastStoreMillis int64 // store time of the last message returned
 	Behind          int64 // maxOffsetPy - maxPhyOffsetPulling
 	// Err is why the files could not be read on from Next. Messages found before
@@ -99,7 +99,7 @@ func (r *reader) finish() ([]byte, ReadResult) {
 	return r.dst, *res
 }
 
-// outside finds offsets that have no message (store.md 7.1).
+// outside finds offsets that have no message.
 func outside(offset, first, end record.QueueOffset) (ReadStatus, record.QueueOffset) {
 	switch {
 	case end == 0:
@@ -186,7 +186,7 @@ func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
 	return true
 }
 
-// full says whether the answer cannot take another message (store.md 7.2).
+// full says whether the answer cannot take another message.
 func (r *reader) full(u consumequeue.Unit, count, bytes int) bool {
 	if count+1 > r.max {
 		return true

@@ -142,7 +142,7 @@ func (r *recovery) startLikeApache() error {
 		v, err := log.FirstRecord(bases[i])
 		var bad *commitlog.BadError
 		switch {
-		case errors.As(err, &bad) || err == io.EOF:
+		case errors.As(err, &bad) || errors.Is(err, io.EOF):
 			continue
 		case err != nil:
 			return err
@@ -279,7 +279,7 @@ func (r *recovery) scan() (end int64, err error) {
 			if err := r.replay(v); err != nil {
 				return 0, err
 			}
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return sc.Pos(), nil
 		case errors.As(err, &bad):
 			next, more, err := r.behind(bad, last)

@@ -119,7 +119,7 @@ func Open(o Options) (*Store, Recovery, error) {
 	s := newStore(o)
 	var rec Recovery
 	if err := s.open(&rec); err != nil {
-		s.closeFiles()
+		_ = s.closeFiles() // the first error is the one that matters
 		return nil, rec, err
 	}
 	rec.Min, rec.Max = record.PhysOffset(s.log.Min()), record.PhysOffset(s.log.End())
@@ -213,8 +213,8 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	s.closed.Store(true)
-	s.appendMu.Lock() // who appends now finishes, who comes later sees closed
-	s.appendMu.Unlock()
+	s.appendMu.Lock()   // who appends now finishes,
+	s.appendMu.Unlock() //nolint:staticcheck // who comes later sees closed: nothing is to be done between
 	err := s.settle()
 	if cerr := s.closeFiles(); err == nil {
 		err = cerr

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -22,7 +21,7 @@ func small(fsys vfs.FS) store.Options {
 	return store.Options{
 		FS: fsys, Dir: "/store", CommitLogBytes: 4096, QueueFileBytes: 400,
 		IndexSlots: 64, IndexEntries: 256, MemoryBytes: 1 << 30,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -33,8 +33,8 @@ func (s *Store) EarliestTime() int64 {
 	return s.storeTimeAt(s.log.Min())
 }
 
-// OffsetByTime: first (lower) or last (upper) offset at a store time, rules of
-// broker.md 4.5. Between two messages lower is the later, upper the earlier
+// OffsetByTime is the first (lower) or last (upper) offset at a store time, as
+// SEARCH_OFFSET_BY_TIMESTAMP asks for. Between two messages lower is the later, upper the earlier
 // one; lower behind the last is Max; before the first both are Min. A queue
 // without messages has 0.
 func (s *Store) OffsetByTime(q *Queue, millis int64, upper bool) record.QueueOffset {

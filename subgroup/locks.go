@@ -127,7 +127,7 @@ func (l *Locks) Release(group, clientID string) {
 }
 
 // AnyLive reports whether a group holds a lease that has not ended: such a
-// group consumes in order, and what it sends back is given up (broker.md 6.4).
+// group consumes in order, and what it sends back is given up.
 func (l *Locks) AnyLive(group string) bool {
 	now := l.now()
 	l.mu.Lock()

@@ -1,6 +1,6 @@
 package subgroup
 
-// Retry names and rules of RocketMQ: broker.md 6, SendMessageProcessor and
+// Retry names and rules of RocketMQ: SendMessageProcessor and
 // AbstractSendMessageProcessor in the original.
 const (
 	// RetryPrefix and a group make the name of the group's retry topic.

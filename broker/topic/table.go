@@ -118,7 +118,7 @@ func (t *Table) merge(doc document) (map[string]*Config, table.DataVersion) {
 // name is not legal: it would become a folder.
 func (t *Table) Refused() []string { return t.refused }
 
-// system lists the topics that exist from the start (store.md 9.2).
+// system lists the topics that exist from the start, as TopicConfigManager makes them.
 func (t *Table) system() []Config {
 	of := func(name string, queues int32, perm int) Config {
 		c := Defaults(name)

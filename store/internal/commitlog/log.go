@@ -11,6 +11,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -68,8 +69,7 @@ func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserv
 	for _, found := range files {
 		f, err := fsys.OpenReadWrite(filepath.Join(dir, segfile.Name(found.Base)))
 		if err != nil {
-			l.Close()
-			return nil, err
+			return nil, errors.Join(err, l.Close())
 		}
 		segs = append(segs, &segment{base: found.Base, f: f})
 		l.segs.Store(&segs)
@@ -116,7 +116,7 @@ func (l *Log) Room() int64 {
 // Write appends p, which fits into Room, in one write. On failure nothing is
 // appended, and what the disk got of it is zeroed again; if even that fails the
 // second result is true: the log must not be written any more. Append lock.
-func (l *Log) Write(p []byte) (err error, sick bool) { //nolint:revive // the error is the main result
+func (l *Log) Write(p []byte) (err error, sick bool) {
 	end := l.end.Load()
 	n, err := l.active.f.WriteAt(p, end-l.active.base)
 	if err == nil && n < len(p) {
@@ -211,9 +211,8 @@ func (l *Log) makeSegment(base int64) (*segment, error) {
 		err = l.fs.SyncDir(l.dir)
 	}
 	if err != nil {
-		f.Close()
-		l.fs.Remove(name) // else it would be an unused segment, which is harmless
-		return nil, err
+		// What cannot be removed stays an unused segment, which is harmless.
+		return nil, errors.Join(err, f.Close(), l.fs.Remove(name))
 	}
 	return &segment{base: base, f: f}, nil
 }

@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -81,7 +82,7 @@ func (l *Log) clear(s *segment, pos int64) (cut int64, err error) {
 	zeros := int64(0)
 	for end := s.base + l.segBytes; pos < end && zeros < zeroRun; {
 		n := min(int64(len(buf)), end-pos)
-		if _, err := s.f.ReadAt(buf[:n], pos-s.base); err != nil && err != io.EOF {
+		if _, err := s.f.ReadAt(buf[:n], pos-s.base); err != nil && !errors.Is(err, io.EOF) {
 			return cut, err
 		}
 		if allZero(buf[:n]) {
@@ -108,7 +109,7 @@ func (l *Log) empty(s *segment) (bool, error) {
 	zeros := int64(0)
 	for at := int64(0); at < l.segBytes && zeros < zeroRun; {
 		n := min(int64(len(buf)), l.segBytes-at)
-		if _, err := s.f.ReadAt(buf[:n], at); err != nil && err != io.EOF {
+		if _, err := s.f.ReadAt(buf[:n], at); err != nil && !errors.Is(err, io.EOF) {
 			return false, err
 		}
 		if !allZero(buf[:n]) {
@@ -148,7 +149,7 @@ func (l *Log) Bridge(from, to, storeMillis int64, asideDir string) error {
 		segEnd := s.base + l.segBytes
 		n := min(to, segEnd) - from
 		old := make([]byte, n)
-		if _, err := s.f.ReadAt(old, from-s.base); err != nil && err != io.EOF {
+		if _, err := s.f.ReadAt(old, from-s.base); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		name := filepath.Join(asideDir, "damaged-"+segfile.Name(from))

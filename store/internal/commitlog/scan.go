@@ -224,7 +224,7 @@ func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
 		}
 		for at := max(pos, seg.base); at < end; {
 			n := min(int64(len(buf)), end-at)
-			if _, err := seg.f.ReadAt(buf[:n], at-seg.base); err != nil && err != io.EOF {
+			if _, err := seg.f.ReadAt(buf[:n], at-seg.base); err != nil && !errors.Is(err, io.EOF) {
 				return 0, false, err
 			}
 			if allZero(buf[:n]) {

@@ -147,7 +147,7 @@ func (q *Queue) makeFile(run []byte, base, at int64, second bool) error {
 		err = cerr
 	}
 	if err != nil {
-		q.sh.FS.Remove(q.sh.TempFile) // best effort, the next Create empties it
+		_ = q.sh.FS.Remove(q.sh.TempFile) // the next Create empties it anyway
 	}
 	return err
 }

@@ -156,6 +156,6 @@ func (c *Cache) forget(match func(*Handle) bool) {
 
 func closeFile(h *Handle) {
 	if h != nil {
-		h.File.Close() // whoever needs durability has synced before
+		h.Close() // whoever needs durability has synced before
 	}
 }
