@@ -63,7 +63,12 @@ func messageSendCommand() *command {
 type place struct {
 	broker, addr string
 	queue        int32
+	auto         int32 // queues that a topic gets which this send creates, 0 for one that exists
 }
+
+// autoQueues is how many queues a client asks for when its first message
+// creates a topic; the broker gives no more than its template has.
+const autoQueues = 4
 
 func runMessageSend(ctx context.Context, c *call) (*result, error) {
 	topic := c.arg(0)
@@ -125,7 +130,8 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 		return []place{{addr: b, queue: int32(c.queueOr(-1))}}, "", nil
 	}
 	route, err := a.Route(ctx, topic)
-	if err != nil {
+	created := err != nil
+	if created {
 		fallback, err2 := a.Route(ctx, "TBW102")
 		if err2 != nil {
 			m := asMessage(c.explain(err))
@@ -152,9 +158,16 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 			continue
 		}
 		cluster = t.Cluster
-		for i := range q.WriteQueues {
+		at := place{broker: q.Broker, addr: t.Addr}
+		queues := q.WriteQueues
+		if created {
+			queues = min(queues, autoQueues)
+			at.auto = queues
+		}
+		for i := range queues {
 			if !c.given("queue") || int64(i) == c.whole("queue") {
-				out = append(out, place{q.Broker, t.Addr, i})
+				at.queue = i
+				out = append(out, at)
 			}
 		}
 	}
@@ -230,7 +243,7 @@ func (c *call) sendOne(ctx context.Context, r *result, topic string, body []byte
 	}
 	begin := time.Now()
 	mine["UNIQ_KEY"] = string(ids.Append(nil, begin.UnixMilli()))
-	sent, err := c.client.Send(ctx, at.addr, admin.Send{Topic: topic, Broker: at.broker, QueueID: at.queue, Properties: mine, Body: body})
+	sent, err := c.client.Send(ctx, at.addr, admin.Send{Topic: topic, Broker: at.broker, QueueID: at.queue, DefaultQueues: int(at.auto), Properties: mine, Body: body})
 	if err != nil {
 		return err
 	}
