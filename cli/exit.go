@@ -49,6 +49,9 @@ var exitNames = map[int]string{
 	ExitPortInUse:        "port in use",
 	ExitIdentityConflict: "name and id registered elsewhere",
 	ExitStoreDamaged:     "store damaged",
+	ExitBug:              "internal error, a report was written",
+	ExitInterrupted:      "interrupted (SIGINT)",
+	ExitTerminated:       "terminated (SIGTERM, SIGHUP)",
 }
 
 // generalExits are the codes every command may end with.

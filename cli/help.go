@@ -34,6 +34,8 @@ func rootHelp() string {
 	}
 	b.WriteString("\nmqctl help NOUN          all commands of a noun: " + strings.Join(builtNouns(r), " ") + "\n")
 	b.WriteString("mqctl help mqadmin       the mqadmin names with their modern twins\n")
+	b.WriteString("mqctl help output        formats, fields, templates\n")
+	b.WriteString("mqctl help exit-codes    what the exit codes mean\n")
 	b.WriteString("mqctl COMMAND --help     flags, examples, exit codes\n")
 	return b.String()
 }
@@ -84,8 +86,10 @@ func oldHelp() string {
 		}
 		if c.absent {
 			twin = "not built yet"
-			if c.twin != "" {
-				twin += " (" + c.twin + ")"
+			if c.twin != "" && r.builtPath(c.twin) {
+				twin += "; its modern form works: " + c.twin
+			} else if c.twin != "" {
+				twin += ", nor its modern form: " + c.twin
 			}
 		}
 		fmt.Fprintf(&b, "  %-34s %s\n", n, twin)
@@ -213,8 +217,8 @@ func helpTopic(io Stdio, words []string) int {
 	switch {
 	case path == "":
 		fmt.Fprint(io.Out, rootHelp())
-	case path == "mqadmin":
-		fmt.Fprint(io.Out, oldHelp())
+	case helpTopics[path] != nil:
+		return writeHelp(io.Out, helpTopics[path]())
 	case r.byPath[path] != nil:
 		fmt.Fprint(io.Out, commandHelp(r.byPath[path], false))
 	case r.nouns[path] != nil:
@@ -222,11 +226,7 @@ func helpTopic(io Stdio, words []string) int {
 	case r.byOld[strings.ToLower(path)] != nil:
 		fmt.Fprint(io.Out, commandHelp(r.byOld[strings.ToLower(path)], true))
 	default:
-		m := usage("UNKNOWN_COMMAND", "there is no help on %q", path)
-		for _, w := range nearest(path, r.words()) {
-			m.offer("mqctl help " + w)
-		}
-		return printUsage(io, m)
+		return helpUnknown(io, r, path)
 	}
 	return ExitOK
 }

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+)
+
+// helpTopics are the pages of "mqctl help WORD" that are about no command.
+var helpTopics = map[string]func() string{
+	"mqadmin": oldHelp, "exit-codes": exitCodesHelp, "output": outputHelp, "formats": outputHelp,
+}
+
+// exitCodesHelp lists every code that mqctl can end with.
+func exitCodesHelp() string {
+	codes := make([]int, 0, len(exitNames))
+	for code := range exitNames {
+		codes = append(codes, code)
+	}
+	sort.Ints(codes)
+	var b strings.Builder
+	b.WriteString("exit codes   the same for all commands; mqctl COMMAND --help lists those of one command\n\n")
+	for _, code := range codes {
+		fmt.Fprintf(&b, "  %-3d %s\n", code, exitNames[code])
+	}
+	b.WriteString("\nWith several targets: 6 when some were done and others not; when none was, the code of the\n")
+	b.WriteString("first failure in this order: " + orderText() + ".\n")
+	b.WriteString("MQCTL_COMPAT=exit0 hides the code behind 0, for scripts made for mqadmin.\n")
+	return b.String()
+}
+
+func orderText() string {
+	parts := make([]string, len(exitOrder))
+	for i, code := range exitOrder {
+		parts[i] = fmt.Sprint(code)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// outputHelp explains --output.
+func outputHelp() string {
+	return `output   -o FORMAT, --output FORMAT or MQCTL_OUTPUT; the result goes to stdout, everything else to stderr
+
+  table          rows for people; in a pipe one row of words an item, without colours and units
+  wide           all columns
+  json           one object: the envelope below
+  jsonl          one object an item, with its schema; errors as objects on stderr
+  csv            the flat fields of the items; lists joined with ;
+  name           what can be given back as an argument, one a line
+  raw            the bytes of message bodies (message tail, get and find)
+  template=TEXT  Go's text/template over the envelope; a field that is not there is an error
+  mqadmin        the layout of mqadmin; the default of camel-case names in a pipe
+
+  --fields A,B   only these fields (table, json, jsonl, csv)      --sort FIELD      --limit N
+  --no-headers   without the line of names (table, csv)           --schema          the JSON Schema
+
+The envelope has schema, generatedAt, context, cluster, complete, items, warnings and errors; commands that
+change something add dryRun and applied, some add totals.
+
+  mqctl group list -o 'template={{range .items}}{{.group}} {{.lag}}{{"\n"}}{{end}}'
+  mqctl cluster list -o 'template={{range .items}}{{.broker}}/{{.brokerId}} {{.state}}{{"\n"}}{{end}}'
+  mqctl topic list -o json | jq -r '.items[].topic'
+  mqctl schema list
+`
+}
+
+// helpUnknown answers "mqctl help NONSENSE".
+func helpUnknown(stdio Stdio, r *registry, path string) int {
+	m := usage("UNKNOWN_COMMAND", "there is no help on %q", path)
+	words := r.words()
+	for topic := range helpTopics {
+		words = append(words, topic)
+	}
+	sort.Strings(words)
+	for _, w := range nearest(path, words) {
+		m.offer("mqctl help " + w)
+	}
+	return printUsage(stdio, m)
+}
+
+// writeHelp writes a page; a reader that has gone misses it.
+func writeHelp(w io.Writer, text string) int {
+	if _, err := io.WriteString(w, text); err != nil && !quiet(err) {
+		return ExitFailed
+	}
+	return ExitOK
+}
