@@ -26,12 +26,14 @@ type configSetItem struct {
 	BrokerID  int64   `json:"brokerId"`
 	Key       string  `json:"key"`
 	Before    *string `json:"before"`
-	After     string  `json:"after"`
+	After     *string `json:"after"` // in force afterwards, or planned; null when not known
 	Applies   *string `json:"applies" enum:"LIVE|RECONNECT|RESTART"`
-	Changed   bool    `json:"changed"`
+	Changed   bool    `json:"changed"` // with a dry run: would change
+	Applied   bool    `json:"applied"`
 	Verified  bool    `json:"verified"`
 	Persisted *bool   `json:"persisted"`
 
+	want   string
 	target admin.Target
 }
 
@@ -71,7 +73,7 @@ func brokerConfigCommands() []*command {
 			view: view{
 				item: configSetItem{}, name: func(item any) string { return item.(*configSetItem).Key }, old: oldConfigSet, people: printConfigSet,
 				columns: append(target("KEY"), column{head: "BEFORE", field: "before"}, column{head: "AFTER", field: "after"},
-					column{head: "APPLIES", field: "applies"}, column{head: "CHANGED", field: "changed"}, column{head: "VERIFIED", field: "verified"}),
+					column{head: "APPLIES", field: "applies"}, column{head: "CHANGED", field: "changed"}, column{head: "APPLIED", field: "applied"}, column{head: "VERIFIED", field: "verified"}),
 			},
 		},
 	}
@@ -231,6 +233,9 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 	now := admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.BrokerConfig, error) {
 		return c.client.BrokerConfig(ctx, t.Addr)
 	})
+	if err := c.checkSettings(ctx, targets, want, keys); err != nil {
+		return nil, err
+	}
 	stopped := false
 	for _, res := range now {
 		if res.Err != nil {
@@ -257,12 +262,33 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 	return r, nil
 }
 
+// checkSettings refuses values that a broker of this program cannot take before
+// anything is sent. Other brokers know their own values.
+func (c *call) checkSettings(ctx context.Context, targets []admin.Target, want map[string]string, keys []string) error {
+	for _, k := range keys {
+		why := badSetting(k, want[k])
+		if why == nil {
+			continue
+		}
+		for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (map[string]string, error) {
+			return c.client.RuntimeInfo(ctx, t.Addr)
+		}) {
+			if res.Err == nil && res.Value["mqctlVersion"] != "" {
+				m := usage("BAD_VALUE", "%s: %q is not possible at %s", k, want[k], res.Target).because("%v; nothing was sent", why)
+				m.Target, m.Addr = res.Target.String(), res.Target.Addr
+				return m
+			}
+		}
+	}
+	return nil
+}
+
 // setConfig changes one broker and reads it back.
 func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *admin.BrokerConfig, want map[string]string, keys []string) error {
 	var items []*configSetItem
 	send := map[string]string{}
 	for _, k := range keys {
-		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, After: want[k], Applies: appliesOf(k), target: t}
+		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, After: ptr(want[k]), Applies: appliesOf(k), want: want[k], target: t}
 		if v, ok := now.Values[k]; ok {
 			it.Before = &v
 		}
@@ -286,30 +312,71 @@ func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *ad
 	defer done()
 	remark, err := c.client.UpdateBrokerConfig(ctx, t.Addr, send)
 	if err != nil {
+		c.inForce(ctx, t, items)
+		r.noteApplied(items)
 		return err
 	}
-	r.change.Applied = true
+	for _, it := range items {
+		it.Applied = it.Changed
+	}
 	if remark = strings.TrimSpace(remark); remark != "" && !strings.Contains(remark, "not set any response code") {
 		r.warn(warning("BROKER_REMARK", t.String(), "%s: %s", t, oneLine(remark)))
 	}
-	return c.verifyConfig(ctx, t, items)
+	err = c.verifyConfig(ctx, t, items)
+	r.noteApplied(items)
+	return err
+}
+
+func (r *result) noteApplied(items []*configSetItem) {
+	for _, it := range items {
+		r.change.Applied = r.change.Applied || it.Applied
+	}
+}
+
+// inForce corrects what a failed change was meant to do by what the broker has.
+func (c *call) inForce(ctx context.Context, t admin.Target, items []*configSetItem) {
+	got, err := c.client.BrokerConfig(ctx, t.Addr)
+	for _, it := range items {
+		it.After = nil
+		if err == nil {
+			it.sees(got)
+		}
+		it.Changed = it.After != nil && (it.Before == nil || *it.Before != *it.After)
+		it.Applied = it.Changed
+	}
+}
+
+// sees notes what a broker has now and whether it is what was wanted.
+func (it *configSetItem) sees(got *admin.BrokerConfig) {
+	it.After, it.Verified = nil, false
+	if v, ok := got.Values[it.Key]; ok {
+		it.After = &v
+		it.Verified = v == it.want || sameSetting(it.Key, v, it.want)
+	}
 }
 
 func (c *call) verifyConfig(ctx context.Context, t admin.Target, items []*configSetItem) error {
 	got, err := c.client.BrokerConfig(ctx, t.Addr)
 	if err != nil {
+		for _, it := range items {
+			it.After = nil
+		}
 		return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", t, err)
 	}
+	var failed error
 	for _, it := range items {
-		v := got.Values[it.Key]
-		it.Verified = v == it.After || sameSetting(it.Key, v, it.After)
-		if !it.Verified {
-			return fail(ExitFailed, "NOT_VERIFIED", "%s: %s is %q after the change, %q was wanted", t, it.Key, v, it.After).
+		it.sees(got)
+		if it.Verified {
+			continue
+		}
+		it.Changed = it.After != nil && (it.Before == nil || *it.Before != *it.After)
+		it.Applied = it.Changed
+		if failed == nil {
+			failed = fail(ExitFailed, "NOT_VERIFIED", "%s: %s is %q after the change, %q was wanted", t, it.Key, got.Values[it.Key], it.want).
 				because("the broker ignored the value")
 		}
-		it.After = v
 	}
-	return nil
+	return failed
 }
 
 // sameSetting compares values that may be written in several ways (4MiB, 4194304).
@@ -325,23 +392,27 @@ func printConfigSet(p *printer, r *result) {
 	written := 0
 	for _, item := range r.items {
 		it := item.(*configSetItem)
-		before, note := "-", "same"
+		before, after, note := "-", "-", "same"
 		if it.Before != nil {
 			before = *it.Before
 		}
-		if it.Changed {
+		if it.After != nil {
+			after = *it.After
+		}
+		switch {
+		case it.Changed && r.change.DryRun:
+			note = "would change"
+		case it.Changed:
 			note = p.style.green("changed")
-			if r.change.DryRun {
-				note = "would change"
-			} else {
-				written++
-			}
+			written++
+		case !it.Verified && !r.change.DryRun:
+			note = "not changed"
 		}
 		applies := "unknown"
 		if it.Applies != nil {
 			applies = "applies " + strings.ToLower(*it.Applies)
 		}
-		rows = append(rows, []string{it.Broker, it.Key, before, it.After, note, applies})
+		rows = append(rows, []string{it.Broker, it.Key, before, after, note, applies})
 	}
 	if len(rows) > 0 {
 		p.write(grid([]string{"BROKER", "KEY", "BEFORE", "AFTER", "", ""}, rows, nil, p.style.bold))
@@ -351,7 +422,7 @@ func printConfigSet(p *printer, r *result) {
 		p.printf("\ndry run: nothing was written\n")
 	case written > 0:
 		p.printf("\nwritten and read back: %s\n", count(written, "value"))
-	default:
+	case len(r.errors) == 0:
 		p.printf("\nnothing to change\n")
 	}
 }

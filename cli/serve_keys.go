@@ -46,3 +46,14 @@ func keptForm(key, value string) (string, bool) {
 	}
 	return cfg.Value(k.Name), true
 }
+
+// badSetting says why a broker of this program cannot take a value; nil when it
+// can, or when it does not know the key.
+func badSetting(key, value string) error {
+	k := broker.LookupKey(key)
+	if k == nil {
+		return nil
+	}
+	_, err := k.Check(value)
+	return err
+}
