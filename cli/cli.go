@@ -154,6 +154,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	if r.empty != "" && len(r.items) == 0 && len(r.errors) == 0 && (c.p.format == "table" || c.p.format == "wide") {
 		fmt.Fprintf(c.io.Err, "note    %s\n", r.empty)
 	}
+	if code == ExitOK && c.p.plansQuietly(r) {
+		fmt.Fprintln(c.io.Err, "note    dry run: nothing was written")
+	}
 	if c.p.broken != nil && !quiet(c.p.broken) {
 		fmt.Fprintf(c.io.Err, "error   cannot write the result: %v  [OUTPUT_FAILED]\n", c.p.broken)
 		return ExitFailed

@@ -39,7 +39,7 @@ func groupSetFlags(arg int) []flagSpec {
 }
 
 func groupCommands() []*command {
-	set := view{item: groupSetItem{}, old: oldGroupSet, people: printGroupSet, columns: []column{
+	set := view{item: groupSetItem{}, old: oldGroupSet, people: printGroupSet, piped: (*printer).changeRows, columns: []column{
 		{head: "BROKER", field: "broker"}, {head: "ADDR", field: "addr"}, {head: "CREATED", field: "created"},
 		{head: "CHANGED", field: "changed"}, {head: "APPLIED", field: "applied"}, {head: "VERIFIED", field: "verified"},
 		{head: "SLOW BROKER", field: "after.whichBrokerWhenConsumeSlowly", as: asNumber}, {head: "BROKER ID", field: "after.brokerId", as: asNumber},

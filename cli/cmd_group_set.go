@@ -24,7 +24,7 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch}
 	plans, err := patch.plans(ctx, c, r, targets)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,6 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 		r.change.Applied = true
 		r.done++
 	}
-	r.extra = patch
 	return r, nil
 }
 

@@ -31,6 +31,7 @@ type topicGetItem struct {
 func topicCommands() []*command {
 	set := view{
 		item: topicSetItem{}, name: func(item any) string { return item.(*topicSetItem).After.TopicName }, old: oldTopicSet, people: printTopicSet,
+		piped: (*printer).changeRows,
 		columns: []column{
 			{head: "BROKER", field: "broker"}, {head: "ADDR", field: "addr"}, {head: "CREATED", field: "created"}, {head: "CHANGED", field: "changed"},
 			{head: "APPLIED", field: "applied"}, {head: "VERIFIED", field: "verified"}, {head: "READ QUEUES", field: "after.readQueueNums", as: asNumber},

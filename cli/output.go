@@ -31,6 +31,7 @@ type view struct {
 	name    func(item any) string       // what can be given back as an argument
 	old     func(p *printer, r *result) // mqadmin's layout
 	people  func(p *printer, r *result) // instead of the table, on a terminal
+	piped   func(p *printer, r *result) // instead of the table, in a pipe
 	head    func(p *printer, r *result) // above the table, on a terminal
 	foot    func(p *printer, r *result) // below it
 	body    func(item any) []byte       // --output raw of messages
@@ -92,6 +93,8 @@ func (p *printer) print(r *result) error {
 		}
 	case p.format == "template":
 		return p.printTemplate(r)
+	case p.format == "mqadmin" && r.change != nil && r.change.DryRun:
+		p.printTable(r) // mqadmin knows no dry run: its sentences say that something was done
 	case p.format == "mqadmin":
 		p.view.old(p, r)
 	default:

@@ -24,6 +24,10 @@ func (p *printer) printTable(r *result) {
 		p.view.people(p, r)
 		return
 	}
+	if !p.style.terminal && p.view.piped != nil && len(p.fields) == 0 {
+		p.view.piped(p, r)
+		return
+	}
 	if p.style.terminal && p.view.head != nil {
 		p.view.head(p, r)
 	}
