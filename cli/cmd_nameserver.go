@@ -149,9 +149,11 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
 	}
+	ended := whenEnded(ctx)
 	if err := c.serveNameserver(ctx, ns, l.Addr().String(), kv); err != nil {
 		return nil, err
 	}
+	c.sayStopped(ended)
 	return &result{raw: []byte{}}, nil
 }
 

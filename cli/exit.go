@@ -27,6 +27,7 @@ const (
 	ExitIdentityConflict = 14 // the broker's name and id are registered elsewhere
 	ExitStoreDamaged     = 15 // damage in the store that is not cut without a human
 	ExitBug              = 70 // internal error; a report was written
+	ExitHangup           = 129
 	ExitInterrupted      = 130
 	ExitTerminated       = 143
 )
@@ -50,8 +51,9 @@ var exitNames = map[int]string{
 	ExitIdentityConflict: "name and id registered elsewhere",
 	ExitStoreDamaged:     "store damaged",
 	ExitBug:              "internal error, a report was written",
+	ExitHangup:           "the terminal has gone (SIGHUP)",
 	ExitInterrupted:      "interrupted (SIGINT)",
-	ExitTerminated:       "terminated (SIGTERM, SIGHUP)",
+	ExitTerminated:       "terminated (SIGTERM)",
 }
 
 // generalExits are the codes every command may end with.

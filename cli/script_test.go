@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,21 +22,7 @@ func TestMain(m *testing.M) {
 
 // program is what cli/mqctl/main.go does, so that the scripts run this test binary.
 func program() {
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() { // ends with the process
-		s := <-signals
-		code := ExitTerminated
-		if s == syscall.SIGINT {
-			code = ExitInterrupted
-		}
-		cancel(&Interrupted{Signal: s, Code: code})
-		<-signals
-		os.Exit(code)
-	}()
-	os.Exit(Run(ctx, os.Args, Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(Run(Signals(), os.Args, Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
 
 // TestScripts runs testdata/scripts/*.txtar: each is a session of mqctl against

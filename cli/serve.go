@@ -81,12 +81,15 @@ func runBrokerStart(ctx context.Context, c *call) (*result, error) {
 	}
 	s := &serving{c: c, cfg: cfg, begun: c.begun}
 	defer s.close()
+	ended := whenEnded(ctx)
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	// A signal that came meanwhile ends the run as soon as it has begun.
 	if err := s.run(ctx); err != nil {
 		return nil, startError(c, cfg, err)
 	}
+	c.sayStopped(ended)
 	return &result{raw: []byte{}}, nil
 }
 
