@@ -7,7 +7,7 @@ FUZZTIME ?= 60s
 BENCHCOUNT ?= 5
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz bench benchcmp cover compat compat-java clean
+.PHONY: all build run test race lint fmt layers check fuzz bench bench-load benchcmp cover compat compat-java compat-java-files clean
 
 all: build
 
@@ -41,8 +41,18 @@ fuzz: ## each fuzz target for FUZZTIME
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
 
-bench: ## Go benchmarks; .ci/bench-load.sh measures a running broker under load
+bench: ## Go benchmarks, then a broker of its own process under load; the original beside it where java and mvn are there
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
+	$(MAKE) bench-load
+
+bench-load:
+	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
+	  cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
+	    $(GO) test -tags java -run '^$$' -bench Load -benchtime 300000x -timeout 30m .; \
+	else \
+	  echo "without the original beside it: that needs java, javac and mvn"; \
+	  cd testdata/compat && $(GO) test -run '^$$' -bench Load -benchtime 300000x -timeout 30m .; \
+	fi
 
 benchcmp: ## benchmarks of this tree against a commit: make benchcmp OLD=ref
 	.ci/benchcmp $(OLD)
@@ -53,9 +63,11 @@ cover:
 compat: ## the official Go client against a broker of its own (fetches the client's module)
 	cd testdata/compat && $(GO) test -count=1 -timeout 20m .
 
-compat-java: ## the original's client, mqadmin, nameserver and broker against ours; needs Java 11 or later and Maven
+compat-java-files:
 	mvn -B -q -f testdata/compat/java/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(COMPAT_JAVA)/lib
 	javac -nowarn -cp '$(COMPAT_JAVA)/lib/*' -d $(COMPAT_JAVA)/classes testdata/compat/java/Compat.java
+
+compat-java: compat-java-files ## the original's client, mqadmin, nameserver and broker against ours; needs Java 17 or later and Maven
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin|Apache|Across' .
 

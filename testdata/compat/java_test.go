@@ -33,7 +33,7 @@ var javaOpens = strings.Fields("--add-opens=java.base/java.nio=ALL-UNNAMED --add
 
 // javaCommand runs a class of the original, with its home and logs in dir.
 func javaCommand(dir string, heapMB int, options []string, class string, args ...string) *exec.Cmd {
-	all := append([]string{fmt.Sprintf("-Xmx%dm", heapMB), "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=512m"}, javaOpens...)
+	all := append([]string{fmt.Sprintf("-Xmx%dm", heapMB), "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=2g"}, javaOpens...)
 	all = append(all, "-Duser.home="+dir, "-Drocketmq.home.dir="+dir, "-Djava.net.preferIPv4Stack=true")
 	all = append(all, options...)
 	all = append(all, "-cp", filepath.Join(jars, "*")+string(os.PathListSeparator)+classes, class)
@@ -260,7 +260,7 @@ func (p process) stop(sig syscall.Signal) {
 	p.cmd.Wait()
 }
 
-func javaServer(t *testing.T, dir, class string, heapMB int, conf, port string) process {
+func javaServer(t testing.TB, dir, class string, heapMB int, conf, port string) process {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func javaServer(t *testing.T, dir, class string, heapMB int, conf, port string) 
 }
 
 // until asks again and again, since what a foreign process does cannot be waited for.
-func until(t *testing.T, d time.Duration, what string, ok func() bool) {
+func until(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -307,7 +307,7 @@ func until(t *testing.T, d time.Duration, what string, ok func() bool) {
 	}
 }
 
-func apacheNameserver(t *testing.T) (addr string) {
+func apacheNameserver(t testing.TB) (addr string) {
 	port, err := freePorts(1)
 	if err != nil {
 		t.Fatal(err)
@@ -317,16 +317,21 @@ func apacheNameserver(t *testing.T) (addr string) {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-func apacheBroker(t *testing.T, name, namesrv, store string, more ...string) (addr string, p process) {
+// apacheBroker starts the original with small files, so that its folders stay small.
+func apacheBroker(t testing.TB, name, namesrv, store string) (addr string, p process) {
+	return apacheBrokerWith(t, name, namesrv, store, 512, "mappedFileSizeCommitLog=16777216", "maxIndexNum=4000", "maxHashSlotNum=1000")
+}
+
+func apacheBrokerWith(t testing.TB, name, namesrv, store string, heapMB int, more ...string) (addr string, p process) {
 	port, err := freePorts(4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	port += 2
 	conf := fmt.Sprintf("brokerClusterName=DefaultCluster\nbrokerName=%s\nbrokerId=0\nlistenPort=%d\nbrokerIP1=127.0.0.1\nnamesrvAddr=%s\n"+
-		"storePathRootDir=%s\nstorePathCommitLog=%s/commitlog\nmappedFileSizeCommitLog=16777216\nmaxIndexNum=4000\nmaxHashSlotNum=1000\n%s\n",
+		"storePathRootDir=%s\nstorePathCommitLog=%s/commitlog\n%s\n",
 		name, port, namesrv, store, store, strings.Join(more, "\n"))
-	p = javaServer(t, filepath.Join(t.TempDir(), name), "org.apache.rocketmq.broker.BrokerStartup", 512, conf, strconv.Itoa(port))
+	p = javaServer(t, filepath.Join(t.TempDir(), name), "org.apache.rocketmq.broker.BrokerStartup", heapMB, conf, strconv.Itoa(port))
 	return fmt.Sprintf("127.0.0.1:%d", port), p
 }
 

@@ -18,7 +18,7 @@ import (
 
 var messages = flag.Int("messages", 20000, "messages of TestKill; 1000000 is the run that a release quotes")
 
-func routed(t *testing.T, b *broker, topic string) bool {
+func routed(t testing.TB, b *broker, topic string) bool {
 	t.Helper()
 	a, err := admin.NewAdmin(admin.WithResolver(primitive.NewPassthroughResolver([]string{b.namesrv})))
 	if err != nil {

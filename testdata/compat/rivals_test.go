@@ -1,0 +1,8 @@
+//go:build !java
+
+package compat
+
+import "testing"
+
+// rivals are other brokers to measure beside ours: none without the java tag.
+func rivals(*testing.B, []string) []loadTarget { return nil }
