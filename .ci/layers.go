@@ -7,8 +7,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,6 +118,9 @@ var outsideVFS = map[string]string{
 func sources() (problems []string, err error) {
 	for _, root := range []string{"broker", "cli", "replication", "store", "subgroup"} {
 		err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err
 			}
