@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"io"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"mqctl/cli/admin"
+	"mqctl/store/record"
 )
 
 // messageItem is one stored message.
@@ -70,7 +72,7 @@ func messageOf(m *admin.Message, broker string) *messageItem {
 var messageColumns = []column{
 	{head: "BROKER", field: "broker", fold: 4}, {head: "Q", field: "queueId", as: asNumber}, {head: "OFFSET", field: "queueOffset", as: asNumber},
 	{head: "STORED", field: "storedAt", as: asTime}, {head: "TAGS", field: "tags"}, {head: "KEYS", field: "keys", as: asList}, {head: "SIZE", field: "bodyBytes", as: asBytes},
-	{head: "BODY", field: "body", cut: 60}, {head: "ID", field: "uniqId", wide: true}, {head: "OFFSET ID", field: "msgId", wide: true}, {head: "BORN HOST", field: "bornHost", wide: true},
+	{head: "BODY", field: "body", cut: 60}, {head: "UNIQ ID", field: "uniqId", wide: true}, {head: "OFFSET ID", field: "msgId", wide: true}, {head: "BORN HOST", field: "bornHost", wide: true},
 	{head: "ATTEMPTS", field: "reconsumeTimes", as: asNumber, wide: true},
 }
 
@@ -210,28 +212,72 @@ func runMessageGet(ctx context.Context, c *call) (*result, error) {
 	return c.messageByID(ctx, id)
 }
 
-// messageByID tries an id as an offset id at the address that is inside, then
-// as a unique id: both kinds have 32 digits.
+// messageByID finds a message by either kind of id, which look alike. With a
+// topic it is looked up as a unique id first; else, and if there is none, it is
+// an offset id, which has the address of the broker inside.
 func (c *call) messageByID(ctx context.Context, id string) (*result, error) {
 	a, err := c.admin()
 	if err != nil {
 		return nil, err
 	}
-	m, err := a.MessageByOffsetID(ctx, "", id)
+	// Not every unique id can be read as an offset id.
+	host, _, notOffset := record.ParseOffsetID(id)
+	if _, err := hex.DecodeString(id); err != nil || len(id) != 32 && len(id) != 56 {
+		return nil, usage("BAD_VALUE", "%q is not a message id", id).
+			because("offset ids and unique ids have 32 hex digits (56 with IPv6); nothing was sent").
+			try("mqctl message find --topic TOPIC --key KEY", "mqctl message get --topic TOPIC --at BROKER:QUEUE:OFFSET")
+	}
 	topic := c.str("topic")
-	if err == nil && (topic == "" || m.Topic == topic) {
+	if topic != "" {
+		if err := checkTopic(topic); err != nil {
+			return nil, err
+		}
+		r, err := c.query(ctx, admin.Query{Topic: topic, Key: id, Unique: true, Max: 1})
+		if err == nil || asMessage(c.explain(err)).ExitCode != ExitNotFound || notOffset != nil || !c.isBroker(ctx, host.String(), false) {
+			return r, err
+		}
+		m, offsetErr := a.MessageByOffsetID(ctx, "", id)
+		if offsetErr != nil || m.Topic != topic {
+			return nil, err
+		}
 		return &result{items: []any{messageOf(m, "")}, done: 1}, nil
 	}
-	if topic == "" {
-		if err != nil {
-			return nil, c.explain(err)
+	if notOffset != nil {
+		return nil, maybeUnique(fail(ExitNotFound, "MESSAGE_NOT_FOUND", "there is no message %s: it is no offset id", id), id)
+	}
+	if !c.isBroker(ctx, host.String(), true) {
+		return nil, maybeUnique(fail(ExitNotFound, "MESSAGE_NOT_FOUND", "there is no message %s: as an offset id it names %s, which is no broker here", id, host), id)
+	}
+	m, err := a.MessageByOffsetID(ctx, "", id)
+	if err != nil {
+		return nil, maybeUnique(asMessage(c.explain(err)), id)
+	}
+	return &result{items: []any{messageOf(m, "")}, done: 1}, nil
+}
+
+// isBroker reports whether an address belongs to a registered broker; otherwise
+// is the answer when no nameserver can say so.
+func (c *call) isBroker(ctx context.Context, addr string, otherwise bool) bool {
+	all, err := c.client.Cluster(ctx)
+	if err != nil {
+		return otherwise
+	}
+	for _, g := range all.Brokers {
+		for _, have := range g.Addrs {
+			if have == addr {
+				return true
+			}
 		}
-		return nil, fail(ExitNotFound, "MESSAGE_NOT_FOUND", "there is no message %s", id)
 	}
-	if err := checkTopic(topic); err != nil {
-		return nil, err
+	return false
+}
+
+// maybeUnique says how to look for a unique id, which was given without a topic.
+func maybeUnique(m *Message, id string) *Message {
+	if m.Why == "" {
+		m.reason("a unique id, the one that producers know, can only be looked up in a topic")
 	}
-	return c.query(ctx, admin.Query{Topic: topic, Key: id, Unique: true, Max: 1})
+	return m.try("mqctl message get " + id + " --topic TOPIC")
 }
 
 // position reads BROKER:QUEUE:OFFSET.

@@ -53,7 +53,7 @@ func messageSendCommand() *command {
 			item: sentItem{}, name: func(item any) string { return item.(*sentItem).MsgID }, old: oldSent,
 			columns: []column{
 				{head: "BROKER", field: "broker"}, {head: "Q", field: "queueId", as: asNumber}, {head: "OFFSET", field: "queueOffset", as: asNumber},
-				{head: "STATUS", field: "status"}, {head: "ID", field: "uniqId"}, {head: "OFFSET ID", field: "msgId", wide: true}, {head: "MS", field: "millis", as: asRate, wide: true},
+				{head: "STATUS", field: "status"}, {head: "UNIQ ID", field: "uniqId"}, {head: "OFFSET ID", field: "msgId"}, {head: "MS", field: "millis", as: asRate, wide: true},
 			},
 		},
 	}
