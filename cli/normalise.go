@@ -171,8 +171,11 @@ func (p *parser) unknown(path, word string) error {
 		return m
 	}
 	m := usage("UNKNOWN_COMMAND", "%q is no command of %s", word, path).
-		because("there are: %s", strings.Join(p.r.nouns[path], ", "))
-	for _, w := range nearest(word, p.r.nouns[path]) {
+		because("there are: %s", strings.Join(p.r.builtVerbs(path), ", "))
+	if len(p.r.builtVerbs(path)) == 0 {
+		m.reason("nothing of %s is built yet", path)
+	}
+	for _, w := range nearest(word, p.r.builtVerbs(path)) {
 		m.offer("mqctl " + path + " " + w)
 	}
 	return m

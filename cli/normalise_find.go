@@ -60,7 +60,8 @@ func (v *vocabulary) findLong(name, word string) (option, error) {
 		hits := map[*flagSpec]option{}
 		var names []string
 		for _, long := range v.names {
-			if o := v.long[long]; o.common == common && strings.HasPrefix(long, name) {
+			// Flags that are not built stand for nothing but their whole names.
+			if o := v.long[long]; o.common == common && !o.flag.absent && strings.HasPrefix(long, name) {
 				if _, had := hits[o.flag]; !had {
 					names = append(names, "--"+long)
 				}
@@ -78,6 +79,17 @@ func (v *vocabulary) findLong(name, word string) (option, error) {
 		}
 	}
 	return option{}, &unknownFlag{word: word}
+}
+
+// builtNames are the long names of the flags that work, for suggestions.
+func (v *vocabulary) builtNames() []string {
+	var out []string
+	for _, n := range v.names {
+		if !v.long[n].flag.absent {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // looksLikeFlag tells a forgotten value from a value that starts with "-".
@@ -111,7 +123,7 @@ func (p *parser) explain(err error, word string) error {
 			return m.because("it is an argument of %s", cmd).try("mqctl " + cmd + " " + p.l.cmd.args)
 		}
 	}
-	if near := nearest(name, p.v.names); len(near) > 0 {
+	if near := nearest(name, p.v.builtNames()); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
 			m.offer("--" + n)
 		}
@@ -126,10 +138,13 @@ func (p *parser) explain(err error, word string) error {
 // owner finds another command that has a flag of that name.
 func (r *registry) owner(name string, not *command, old bool) string {
 	for _, c := range r.commands {
-		if c == not || c.name(old) == "" {
+		if c == not || c.absent || c.name(old) == "" {
 			continue
 		}
 		for _, f := range c.flags {
+			if f.absent {
+				continue
+			}
 			if old && (f.long == name || f.short == name) || !old && f.key == name && !f.oldOnly && f.arg == 0 {
 				return c.name(old)
 			}

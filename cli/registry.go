@@ -166,11 +166,31 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// words lists everything a command line may start with, for suggestions.
+// words lists everything a command line may start with and that works, for
+// suggestions.
 func (r *registry) words() []string {
-	out := append([]string(nil), r.nouns[""]...)
-	out = append(out, r.oldNames...)
+	out := builtNouns(r)
+	for _, n := range r.oldNames {
+		if !r.byOld[strings.ToLower(n)].absent {
+			out = append(out, n)
+		}
+	}
 	sort.Strings(out)
+	return out
+}
+
+// builtVerbs are the words after a path that lead to a command that works.
+func (r *registry) builtVerbs(path string) []string {
+	var out []string
+	for _, verb := range r.nouns[path] {
+		full := path + " " + verb
+		for _, c := range r.commands {
+			if !c.absent && (c.path == full || strings.HasPrefix(c.path, full+" ")) {
+				out = append(out, verb)
+				break
+			}
+		}
+	}
 	return out
 }
 
