@@ -369,3 +369,22 @@ func TestNoAllocations(t *testing.T) {
 		t.Error(b.Items[0].Status)
 	}
 }
+
+// What is appended while the keeper holds the dispatch lock is visible when the
+// keeper lets go of it, not only at its next round.
+func TestAppendWhileDispatchBusy(t *testing.T) {
+	s, _ := open(t, small(vfs.NewMem()))
+	defer closeStore(t, s)
+	q := s.Queue("orders", 0)
+	s.WhileDispatchBusy(func() {
+		var b store.Batch
+		b.Add(s, q, draft("orders", 0, "x"), 0)
+		s.AppendAll(&b)
+		if q.Max() != 0 {
+			t.Fatal("dispatched without its lock")
+		}
+	})
+	if q.Max() != 1 {
+		t.Errorf("visible end %d, want 1", q.Max())
+	}
+}

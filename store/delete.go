@@ -9,6 +9,12 @@ import (
 // stay in the log until it expires, but no recovery brings them back: that they
 // do not count any more is on disk before the files go.
 func (s *Store) DeleteTopic(topic string) error {
+	err := s.deleteTopic(topic)
+	s.dispatch() // what was appended while the dispatch lock was held here
+	return err
+}
+
+func (s *Store) deleteTopic(topic string) error {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	s.disp.mu.Lock()

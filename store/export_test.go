@@ -11,3 +11,10 @@ func (s *Store) CheckDisk()         { s.checkDisk() }
 // SyncLog flushes without dispatching, Dispatch the other way round.
 func (s *Store) SyncLog()  { _, _ = s.log.Sync() }
 func (s *Store) Dispatch() { s.dispatch() }
+
+// WhileDispatchBusy runs f while the dispatch lock is held as the keeper holds it.
+func (s *Store) WhileDispatchBusy(f func()) {
+	s.disp.mu.Lock()
+	f()
+	s.unlockDispatch()
+}

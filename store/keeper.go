@@ -74,6 +74,12 @@ func (s *Store) catchUp() {
 	s.disp.mu.Lock()
 	s.disp.stalled = false
 	s.drain(false)
+	s.unlockDispatch()
+}
+
+// unlockDispatch ends a hold of the dispatch lock. Who appended meanwhile found
+// the lock taken and left his entries to its holder.
+func (s *Store) unlockDispatch() {
 	s.disp.mu.Unlock()
 	s.dispatch()
 }
@@ -82,7 +88,7 @@ func (s *Store) catchUp() {
 func (s *Store) writeQueues() {
 	s.disp.mu.Lock()
 	dirty := slices.Clone(s.disp.dirty)
-	s.disp.mu.Unlock()
+	s.unlockDispatch()
 	for _, q := range dirty {
 		if err := q.cq.Write(); err != nil {
 			s.background("write a queue", err)
@@ -96,7 +102,7 @@ func (s *Store) keepOnce() {
 	s.writeQueues()
 	s.disp.mu.Lock()
 	s.disp.trim()
-	s.disp.mu.Unlock()
+	s.unlockDispatch()
 	s.dropIdleTail()
 	if s.index != nil {
 		if err := s.index.Flush(); err != nil {
@@ -162,7 +168,7 @@ func (s *Store) mark(clean bool) error {
 		q.dirty = false
 	}
 	pos, millis := s.dispatched.Load(), s.dispatchedMillis
-	s.disp.mu.Unlock()
+	s.unlockDispatch()
 
 	if err := s.syncQueues(dirty); err != nil {
 		s.dirtyAgain(dirty)
@@ -218,7 +224,7 @@ func (s *Store) syncQueues(dirty []*Queue) error {
 
 func (s *Store) dirtyAgain(queues []*Queue) {
 	s.disp.mu.Lock()
-	defer s.disp.mu.Unlock()
+	defer s.unlockDispatch()
 	for _, q := range queues {
 		if !q.dirty {
 			q.dirty = true
