@@ -362,15 +362,21 @@ func runGroupDelete(ctx context.Context, c *call) (*result, error) {
 		}
 		return nil, groupMissing(name, r.cluster, known)
 	}
-	if err := c.confirm("deleting group "+fmt.Sprintf("%q", name), c.groupImpact(ctx, name, holders)); err != nil {
+	members, impact := c.groupImpact(ctx, name, holders)
+	if err := c.confirm("deleting group "+fmt.Sprintf("%q", name), impact); err != nil {
 		return nil, err
+	}
+	if members > 0 {
+		m := warning("MEMBERS_ONLINE", name, "group %q has %s online, who make it again with their next heartbeat", name, count(members, "member"))
+		m.offer("stop the members first", "mqctl client list --group "+name)
+		r.warn(m)
 	}
 	c.deleteGroup(ctx, r, name, holders)
 	return r, nil
 }
 
 // groupImpact says what a group still does, for the question before its end.
-func (c *call) groupImpact(ctx context.Context, name string, holders []*groupDeleteItem) string {
+func (c *call) groupImpact(ctx context.Context, name string, holders []*groupDeleteItem) (online int, text string) {
 	members, topics := map[string]bool{}, map[string]bool{}
 	lag := int64(0)
 	for _, h := range holders {
@@ -386,7 +392,7 @@ func (c *call) groupImpact(ctx context.Context, name string, holders []*groupDel
 			}
 		}
 	}
-	return fmt.Sprintf("on %s, %s online, %s, lag %d", count(len(holders), "broker"), count(len(members), "member"), count(len(topics), "topic"), lag)
+	return len(members), fmt.Sprintf("on %s, %s online, %s, lag %d", count(len(holders), "broker"), count(len(members), "member"), count(len(topics), "topic"), lag)
 }
 
 func (c *call) deleteGroup(ctx context.Context, r *result, name string, holders []*groupDeleteItem) {

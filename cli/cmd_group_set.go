@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"mqctl/cli/admin"
+	"mqctl/subgroup"
 )
 
 // runGroupSet is group set, group create and updateSubGroup: read all, plan,
@@ -68,16 +69,20 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 // is reported and left alone.
 func (p *groupPatch) plans(ctx context.Context, c *call, r *result, targets []admin.Target) ([]*groupSetItem, error) {
 	var plans []*groupSetItem
-	exists := false
-	for _, now := range c.groupsNow(ctx, targets, p.name) {
+	all := c.groupsNow(ctx, targets, p.name)
+	var like *subgroup.Config
+	for _, now := range all {
+		if like == nil && now.Err == nil {
+			like = now.Value
+		}
+	}
+	exists := like != nil
+	for _, now := range all {
 		if now.Err != nil {
 			r.failed(c.at(now.Err, now.Target))
 			continue
 		}
-		if now.Value != nil {
-			exists = true
-		}
-		plans = append(plans, p.plan(now.Target, now.Value))
+		plans = append(plans, p.plan(now.Target, now.Value, like))
 	}
 	if len(plans) == 0 {
 		return nil, nil
@@ -89,7 +94,21 @@ func (p *groupPatch) plans(ctx context.Context, c *call, r *result, targets []ad
 		return nil, fail(ExitFailed, "GROUP_EXISTS", "group %q exists already; nothing was changed", p.name).
 			try("mqctl group get "+p.name, "mqctl group set "+p.name+" ...")
 	}
+	if !exists && !p.createOnly && !c.old && len(r.errors) == 0 {
+		r.warn(willCreate("group", p.name, c.dryRun()))
+	}
 	return plans, nil
+}
+
+// willCreate says that a name was not there: it may be a typing error.
+func willCreate(what, name string, dryRun bool) Message {
+	verb := "is created"
+	if dryRun {
+		verb = "would be created"
+	}
+	m := warning("CREATED", name, "%s %q existed on no broker asked and %s", what, name, verb)
+	m.offer("--must-exist refuses it", "mqctl "+what+" delete "+name)
+	return m
 }
 
 // slaveView is what decides whether a read-routing setting can take effect at

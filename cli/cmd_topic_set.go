@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mqctl/broker/topic"
 	"mqctl/cli/admin"
 )
 
@@ -23,28 +24,9 @@ func runTopicSet(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch}
-	var plans []*topicSetItem
-	exists := false
-	for _, now := range c.topicsNow(ctx, targets, patch.name) {
-		if now.Err != nil {
-			r.failed(c.at(now.Err, now.Target))
-			continue
-		}
-		exists = exists || now.Value != nil
-		if now.Value == nil && c.cmd.old == "updateTopicPerm" {
-			continue // a permission makes no topic where there is none
-		}
-		plans = append(plans, patch.plan(now.Target, now.Value))
-	}
-	if len(plans) == 0 && len(r.errors) > 0 {
-		return r, nil
-	}
-	if patch.mustExist && !exists {
-		return nil, c.topicMissing(ctx, patch.name)
-	}
-	if patch.createOnly && exists {
-		return nil, fail(ExitFailed, "TOPIC_EXISTS", "topic %q exists already; nothing was changed", patch.name).
-			try("mqctl topic get "+patch.name, "mqctl topic set "+patch.name+" ...")
+	plans, err := patch.plans(ctx, c, r, targets)
+	if err != nil {
+		return nil, err
 	}
 	if err := c.shrinkCheck(ctx, plans); err != nil {
 		return nil, err
@@ -57,6 +39,41 @@ func runTopicSet(ctx context.Context, c *call) (*result, error) {
 		return r, c.waitRoute(ctx, patch.name, true)
 	}
 	return r, nil
+}
+
+// plans reads every target and works out the differences. What cannot be read
+// is reported and left alone.
+func (p *topicPatch) plans(ctx context.Context, c *call, r *result, targets []admin.Target) ([]*topicSetItem, error) {
+	all := c.topicsNow(ctx, targets, p.name)
+	var like *topic.Config
+	for _, now := range all {
+		if like == nil && now.Err == nil {
+			like = now.Value
+		}
+	}
+	exists := like != nil
+	var plans []*topicSetItem
+	for _, now := range all {
+		switch {
+		case now.Err != nil:
+			r.failed(c.at(now.Err, now.Target))
+		case now.Value == nil && c.cmd.old == "updateTopicPerm": // a permission makes no topic where there is none
+		default:
+			plans = append(plans, p.plan(now.Target, now.Value, like))
+		}
+	}
+	switch {
+	case len(plans) == 0 && len(r.errors) > 0:
+		return nil, nil
+	case p.mustExist && !exists:
+		return nil, c.topicMissing(ctx, p.name)
+	case p.createOnly && exists:
+		return nil, fail(ExitFailed, "TOPIC_EXISTS", "topic %q exists already; nothing was changed", p.name).
+			try("mqctl topic get "+p.name, "mqctl topic set "+p.name+" ...")
+	case !exists && !p.createOnly && !c.old && len(r.errors) == 0:
+		r.warn(willCreate("topic", p.name, c.dryRun()))
+	}
+	return plans, nil
 }
 
 func (p *topicPatch) orderTouched() bool { return slices.Contains(p.keys, "order") }

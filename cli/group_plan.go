@@ -226,9 +226,13 @@ func (p *groupPatch) apply(g subgroup.Config) subgroup.Config {
 }
 
 // plan works out one broker's item from what it has now (nil: no such group).
-func (p *groupPatch) plan(t admin.Target, now *subgroup.Config) *groupSetItem {
+// Where the group is missing, it becomes what like, another broker's, is.
+func (p *groupPatch) plan(t admin.Target, now, like *subgroup.Config) *groupSetItem {
 	it := &groupSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil}
 	base := newGroup(p.name)
+	if now == nil && like != nil && !p.replace {
+		base = *like
+	}
 	if now != nil {
 		v := viewOfGroup(*now)
 		it.Before = &v

@@ -137,7 +137,7 @@ func TestOnline(t *testing.T) {
 		{"topic list --unused -o name", 0, []string{""}},
 		{"stats traffic --topic orders -o json", 0, []string{`"group": "readers"`, `"lag": 8`}},
 		{"statsAll -t orders", 0, []string{"readers"}},
-		{"group delete readers --dry-run -o json", 0, []string{`"deleted": false`}},
+		{"group delete readers --dry-run -o json", 0, []string{`"deleted": false`, `"code": "MEMBERS_ONLINE"`}},
 		{"group delete readers", 9, nil},
 		{"topic delete orders", 9, nil},
 	}

@@ -176,9 +176,14 @@ func parsePerm(text, flag string) (int, error) {
 	return n, nil
 }
 
-func (p *topicPatch) plan(t admin.Target, now *topic.Config) *topicSetItem {
+// plan works out one broker's item from what it has now (nil: no such topic).
+// Where the topic is missing, it becomes what like, another broker's, is.
+func (p *topicPatch) plan(t admin.Target, now, like *topic.Config) *topicSetItem {
 	it := &topicSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil}
 	base := newTopic(p.name)
+	if now == nil && like != nil && !p.replace {
+		base = *like
+	}
 	if now != nil {
 		v := viewOfTopic(*now)
 		it.Before = &v
@@ -224,6 +229,13 @@ func (c *call) topicsNow(ctx context.Context, targets []admin.Target, name strin
 func (c *call) writeTopic(ctx context.Context, it *topicSetItem, attributes string) error {
 	ctx, done := steady(ctx)
 	defer done()
+	if it.Created { // everything that the topic is to have is a change
+		parts := pairs(it.after.Attributes)
+		for i := range parts {
+			parts[i] = "+" + parts[i]
+		}
+		attributes = strings.Join(parts, ",")
+	}
 	if err := c.client.PutTopic(ctx, it.Addr, it.after, attributes); err != nil {
 		return err
 	}
