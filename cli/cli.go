@@ -222,7 +222,7 @@ func (p *printer) chooseFormat(c *call) error {
 		return nil
 	}
 	if tmpl, ok := strings.CutPrefix(text, "template="); ok {
-		t, err := template.New("output").Parse(tmpl)
+		t, err := template.New("output").Option("missingkey=error").Parse(tmpl)
 		if err != nil {
 			return usage("BAD_TEMPLATE", "the template cannot be read: %v", err)
 		}

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sort"
-	"strings"
 	"syscall"
 	"text/template"
 	"time"
@@ -174,51 +172,6 @@ func (p *printer) line(item any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// printCSV writes the flat fields of the items; nested ones are named on stderr.
-func (p *printer) printCSV(r *result) error {
-	names := p.fields
-	var left []string
-	if len(names) == 0 {
-		names, left = csvFields(r.items, p.view.item)
-	}
-	w := csv.NewWriter(p.out)
-	if p.headers && len(names) > 0 {
-		if err := w.Write(names); err != nil {
-			return err
-		}
-	}
-	for _, item := range r.items {
-		row := make([]string, len(names))
-		for i, n := range names {
-			row[i] = plain(lookup(item, n))
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	if len(left) > 0 {
-		fmt.Fprintf(p.err, "note    csv has no room for nested fields: %s\n", strings.Join(left, ", "))
-	}
-	p.broken = w.Error()
-	return nil
-}
-
-func csvFields(items []any, zero any) (flatNames, nested []string) {
-	sample := zero
-	if len(items) > 0 {
-		sample = items[0]
-	}
-	for _, f := range fieldsOf(sample) {
-		if flat(deref(f.value)) {
-			flatNames = append(flatNames, f.name)
-		} else {
-			nested = append(nested, f.name)
-		}
-	}
-	return flatNames, nested
-}
-
 // printTemplate runs the template over the object that JSON would show.
 func (p *printer) printTemplate(r *result) error {
 	e := r.envelope(p.schema, p.now)
@@ -234,7 +187,11 @@ func (p *printer) printTemplate(r *result) error {
 	}
 	var out bytes.Buffer
 	if err := p.tmpl.Execute(&out, object); err != nil {
-		return usage("BAD_TEMPLATE", "the template failed: %v", err)
+		m := usage("BAD_TEMPLATE", "the template failed: %v", err)
+		if r.change != nil && r.change.Applied {
+			m.reason("the change itself was made; only its result cannot be shown")
+		}
+		return m.try("mqctl schema show "+p.schema, "mqctl help output")
 	}
 	p.write(out.Bytes())
 	return nil
