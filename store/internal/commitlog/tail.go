@@ -31,11 +31,16 @@ func newTail() *tail { return &tail{} }
 
 // append adds p, which lies at pos in the log and is written already.
 func (t *tail) append(pos int64, p []byte) {
-	gap := pos != t.end
+	before := t.end
+	gap := pos != before
 	t.end = pos + int64(len(p))
 	if len(p) > tailChunks*chunkBytes/2 {
 		p, pos = p[len(p)-chunkBytes:], t.end-chunkBytes // a part is enough
 		gap = true
+	}
+	if gap && before >= 0 {
+		// What lies behind the end of the last chunk is not what the log has there.
+		t.slots[before>>chunkBits%tailChunks].Store(nil)
 	}
 	for len(p) > 0 {
 		c := t.chunkAt(pos, gap)

@@ -82,6 +82,13 @@ func TestTailGapAndDrop(t *testing.T) {
 	if !tl.read(dst, tl.end-800) {
 		t.Error("the end of a large piece is missing")
 	}
+	// A piece of which only the end is kept leaves a hole behind what came before.
+	at := tl.end
+	tl.append(at, pattern(at, 800))
+	tl.append(at+800, pattern(at+800, chunkBytes*(tailChunks/2+1)))
+	if tl.read(dst, at+800) && !bytes.Equal(dst, pattern(at+800, 800)) {
+		t.Error("bytes that were never copied were read")
+	}
 	tl.drop()
 	if tl.read(dst, 1600) {
 		t.Error("bytes after drop")
