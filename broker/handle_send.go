@@ -232,6 +232,7 @@ func (h *sendHandler) acceptOne(l *live, b *burst, r *remoting.Request, cfg *top
 		b.keys = h.ids.Append(b.keys, h.now().UnixMilli())
 		key = b.keys[at:]
 		text = record.AppendProperty(text, propUniqKey, key)
+		p.known.UniqueKey = key
 	}
 	if m.dead {
 		text = record.AppendProperty(record.AppendWithout(nil, text, propDelay), propDelay, "0")
@@ -248,7 +249,11 @@ func (h *sendHandler) acceptOne(l *live, b *burst, r *remoting.Request, cfg *top
 	b.fill(h, r)
 	d.Properties = text
 	q := h.queue(m.topic, m.queue)
-	b.batch.Add(h.store, q, d, 0)
+	if m.dead || p.delay > 0 { // the text was rewritten
+		b.batch.Add(h.store, q, d, 0)
+	} else {
+		b.batch.AddKnown(h.store, q, d, &p.known, 0)
+	}
 	b.hold(r, 1, key, p.noWait)
 	return verdict{}
 }
@@ -309,29 +314,25 @@ func (h *sendHandler) acceptBatch(l *live, b *burst, r *remoting.Request, cfg *t
 	if p.delay > 0 {
 		return refusef(remoting.CodeMessageIllegal, "a batch cannot be delayed")
 	}
-	if v := h.checkBatch(l, b, r, cfg, &p); v != (verdict{}) {
-		return v
-	}
-	b.fill(h, r)
-	q := h.queue(m.topic, m.queue)
-	b.group++
-	n := int32(0)
-	for rest := r.Body; len(rest) > 0; n++ {
-		e, tail, _ := record.NextBatchItem(rest)
-		rest = tail
-		b.text = b.element(e.Properties, p.uniqKey)
-		b.draft.Flag, b.draft.Body, b.draft.Properties = e.Flag, e.Body, b.text
-		b.batch.Add(h.store, q, &b.draft, b.group)
-	}
-	b.hold(r, n, p.uniqKey, p.noWait)
-	return verdict{}
-}
-
-// checkBatch walks a batch body before anything of it is taken.
-func (h *sendHandler) checkBatch(l *live, b *burst, r *remoting.Request, cfg *topic.Config, outer *sentProps) verdict {
 	if len(r.Body) == 0 || len(r.Body) > l.MaxMessage {
 		return h.illegal(l)
 	}
+	b.fill(h, r)
+	b.group++
+	before := b.batch.Len()
+	v := h.addElements(l, b, r, cfg, &p)
+	n := b.batch.Len() - before
+	if v != (verdict{}) {
+		b.batch.Undo(n)
+		return v
+	}
+	b.hold(r, int32(n), p.uniqKey, p.noWait)
+	return verdict{}
+}
+
+// addElements checks the elements of a batch body and adds each, until one is bad.
+func (h *sendHandler) addElements(l *live, b *burst, r *remoting.Request, cfg *topic.Config, outer *sentProps) verdict {
+	q := h.queue(b.msg.topic, b.msg.queue)
 	total := 0
 	for rest := r.Body; len(rest) > 0; {
 		e, tail, err := record.NextBatchItem(rest)
@@ -340,14 +341,15 @@ func (h *sendHandler) checkBatch(l *live, b *burst, r *remoting.Request, cfg *to
 		}
 		rest = tail
 		p := *outer
-		own := len(scanProps(b.text[:0], e.Properties, false, &p))
+		p.uniqKey, p.known = nil, store.Properties{}
+		b.text = scanProps(b.text[:0], e.Properties, false, &p)
 		if v := refuseKind(l, &p, cfg, 0, 0); v != (verdict{}) {
 			return v
 		}
 		if p.delay > 0 {
 			return refusef(remoting.CodeMessageIllegal, "an element of a batch cannot be delayed")
 		}
-		props := own + len(b.outer) + len(propUniqKey) + len(outer.uniqKey) + 2
+		props := len(b.text) + len(b.outer) + len(propUniqKey) + len(outer.uniqKey) + 2
 		if props > record.MaxPropertyBytes {
 			return h.illegal(l)
 		}
@@ -355,6 +357,9 @@ func (h *sendHandler) checkBatch(l *live, b *burst, r *remoting.Request, cfg *to
 		if total > l.MaxMessage+maxOverhead {
 			return refusef(remoting.CodeMessageIllegal, "the messages of the batch exceed %d bytes together", l.MaxMessage+maxOverhead)
 		}
+		b.text = b.element(b.text, &p, outer)
+		b.draft.Flag, b.draft.Body, b.draft.Properties = e.Flag, e.Body, b.text
+		b.batch.AddKnown(h.store, q, &b.draft, &p.known, b.group)
 	}
 	return verdict{}
 }

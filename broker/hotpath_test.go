@@ -6,11 +6,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"mqctl/broker/remoting"
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
 
@@ -178,6 +181,49 @@ func BenchmarkBrokerSend(b *testing.B) {
 			for i := 0; i < b.N; i += n {
 				bursts <- burst
 				h.answers(n)
+			}
+		})
+	}
+}
+
+// BenchmarkAccept is what decoding, checks and encoding cost for each message: no
+// socket, no file.
+func BenchmarkAccept(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	text := []byte(props("UNIQ_KEY", "7F0000010000006000000000000000A1", "WAIT", "true", "TAGS", "TagA"))
+	for _, n := range []int{1, 32} {
+		b.Run(fmt.Sprintf("batch=%d", n), func(b *testing.B) {
+			h := hotStart(b)
+			ext, code, body := v2(sendExt("Hot", 1, string(text))), 310, body
+			if n > 1 {
+				ext["m"], code = "true", 320
+				var all []byte
+				for range n {
+					all, _ = record.AppendBatchItem(all, record.BatchItem{Body: body, Properties: text})
+				}
+				body = all
+			}
+			frame := jsonFrame(b, code, 1, ext, body)
+			h.exchange(frame, 1)
+			s := h.b.sends.newBurst(nil, netip.MustParseAddrPort("127.0.0.1:1"))
+			buf := make([]byte, len(frame))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; i += n {
+				copy(buf, frame)
+				head, body, err := remoting.DecodeFrame(buf)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r := remoting.Request{Code: head.Code, Ext: head.Ext, Body: body}
+				if err := s.decode(&r); err != nil {
+					b.Fatal(err)
+				}
+				if v := h.b.sends.accept(s, &r); v != (verdict{}) {
+					b.Fatal(v)
+				}
+				s.batch.Reset()
+				s.calls, s.keys = s.calls[:0], s.keys[:0]
 			}
 		})
 	}

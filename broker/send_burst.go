@@ -107,15 +107,24 @@ func (b *burst) fill(h *sendHandler, r *remoting.Request) {
 	d.Body = r.Body
 }
 
-// element builds the property text of one element of a batch: its own, the
-// batch's, and the batch's unique key only if it has none (RocketMQ 5.3.3
-// appends the batch's to all, which hides their own from maps).
-func (b *burst) element(own, outerKey []byte) []byte {
-	var p sentProps
-	text := scanProps(b.text[:0], own, false, &p)
+// element completes the property text of one element of a batch, of which p is
+// known: after its own come the batch's, and the batch's unique key only if it
+// has none (RocketMQ 5.3.3 appends the batch's to all, which hides their own from
+// maps).
+func (b *burst) element(text []byte, p, outer *sentProps) []byte {
 	text = append(text, b.outer...)
-	if p.uniqKey == nil && outerKey != nil {
-		text = record.AppendProperty(text, propUniqKey, outerKey)
+	if outer.known.Tags != nil {
+		p.known.Tags = outer.known.Tags
+	}
+	if outer.known.Keys != nil {
+		p.known.Keys = outer.known.Keys
+	}
+	if outer.known.Delay != nil {
+		p.known.Delay = outer.known.Delay
+	}
+	if p.uniqKey == nil && outer.uniqKey != nil {
+		text = record.AppendProperty(text, propUniqKey, outer.uniqKey)
+		p.known.UniqueKey = outer.uniqKey
 	}
 	return text
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 
+	"mqctl/store"
 	"mqctl/store/record"
 )
 
@@ -43,6 +44,8 @@ type sentProps struct {
 	fired    bool  // TIMER_OUT_MS: a timer delivered it already
 	inner    bool  // INNER_NUM
 	real     bool  // REAL_TOPIC or REAL_QID left over from an earlier delay
+
+	known store.Properties // what the store would find in the text
 }
 
 // scanProps appends src to dst without what a broker does not store: POP_CK,
@@ -51,21 +54,33 @@ type sentProps struct {
 // reader drops too. withoutKey also leaves out UNIQ_KEY (outer properties of a
 // batch). What it saw is in p.
 func scanProps(dst, src []byte, withoutKey bool, p *sentProps) []byte {
-	for len(src) > 0 {
-		end := bytes.IndexByte(src, record.PropertyEnd)
-		entry, rest := src, []byte(nil)
-		if end >= 0 {
-			entry, rest = src[:end], src[end+1:]
+	from := 0 // what lies between it and the entry being looked at is kept
+	for at := 0; at < len(src); {
+		sep := at // names are short
+		for sep < len(src) && src[sep] != record.PropertySep && src[sep] != record.PropertyEnd {
+			sep++
 		}
-		src = rest
-		sep := bytes.IndexByte(entry, record.PropertySep)
-		if sep <= 0 || sep+1 >= len(entry) {
-			continue
+		end, kept := sep, false
+		if sep < len(src) && src[sep] == record.PropertySep {
+			if n := bytes.IndexByte(src[sep+1:], record.PropertyEnd); n >= 0 {
+				end = sep + 1 + n
+			} else {
+				end = len(src)
+			}
+			kept = sep > at && end > sep+1 && p.see(src[at:sep], src[sep+1:end], withoutKey)
 		}
-		if !p.see(entry[:sep], entry[sep+1:], withoutKey) {
-			continue
+		next := min(end+1, len(src))
+		if !kept {
+			dst = append(dst, src[from:at]...)
+			from = next
 		}
-		dst = append(dst, entry...)
+		at = next
+	}
+	if from == len(src) {
+		return dst
+	}
+	dst = append(dst, src[from:]...)
+	if src[len(src)-1] != record.PropertyEnd {
 		dst = append(dst, record.PropertyEnd)
 	}
 	return dst
@@ -78,12 +93,21 @@ func (p *sentProps) see(name, value []byte, withoutKey bool) bool {
 		return false
 	case propUniqKey:
 		p.uniqKey = value
-		return !withoutKey
+		if withoutKey {
+			return false
+		}
+		if p.known.UniqueKey == nil {
+			p.known.UniqueKey = value
+		}
+	case record.PropertyTags:
+		p.known.Tags = value
 	case propKeys:
+		p.known.Keys = value
 		p.hasKeys = !blank(value)
 	case propWait:
 		p.noWait = !isTrue(value)
 	case propDelay:
+		p.known.Delay = value
 		p.delay, p.badDelay = parseDelay(value)
 	case propTran:
 		p.tran = isTrue(value)

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
+	"mqctl/store"
 	"mqctl/store/record"
 )
 
@@ -52,6 +54,45 @@ func TestScanProps(t *testing.T) {
 	}
 }
 
+// knownOf is what the store reads of property text.
+func knownOf(text []byte) store.Properties {
+	var k store.Properties
+	record.EachProperty(text, func(name, value []byte) bool {
+		switch string(name) {
+		case record.PropertyTags:
+			k.Tags = value
+		case record.PropertyKeys:
+			k.Keys = value
+		case record.PropertyDelay:
+			k.Delay = value
+		case record.PropertyUniqueKey:
+			if k.UniqueKey == nil {
+				k.UniqueKey = value
+			}
+		}
+		return true
+	})
+	return k
+}
+
+// TestElementKnown: what the store is told of an element of a batch is what it
+// would find in the element's text.
+func TestElementKnown(t *testing.T) {
+	outers := []string{"", props("UNIQ_KEY", "O"), props("TAGS", "o", "KEYS", "x y"), props("UNIQ_KEY", "O", "UNIQ_KEY", "P", "DELAY", "0")}
+	owns := []string{"", props("UNIQ_KEY", "A", "UNIQ_KEY", "B"), props("TAGS", "a", "TAGS", "b"), props("KEYS", "k", "DELAY", "-1"), "TAGS\x01open"}
+	for _, outer := range outers {
+		for _, own := range owns {
+			var b burst
+			var of, p sentProps
+			b.outer = scanProps(nil, []byte(outer), true, &of)
+			text := b.element(scanProps(nil, []byte(own), false, &p), &p, &of)
+			if want := knownOf(text); !reflect.DeepEqual(p.known, want) {
+				t.Errorf("%q in %q: known %+v, want %+v of %q", own, outer, p.known, want, text)
+			}
+		}
+	}
+}
+
 // FuzzScanProps: whatever comes, what is stored is well-formed, holds nothing
 // that the broker sets or drops, and does not grow by a second pass.
 func FuzzScanProps(f *testing.F) {
@@ -75,6 +116,9 @@ func FuzzScanProps(f *testing.F) {
 		})
 		if p.uniqKey != nil && !strings.Contains(in, string(p.uniqKey)) {
 			t.Fatalf("key %q is not of the text", p.uniqKey)
+		}
+		if want := knownOf(out); !reflect.DeepEqual(p.known, want) {
+			t.Fatalf("of %q known is %+v, want %+v", out, p.known, want)
 		}
 		var again sentProps
 		if second := scanProps(nil, out, false, &again); !bytes.Equal(second, out) {

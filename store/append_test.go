@@ -109,6 +109,39 @@ func TestClientBatch(t *testing.T) {
 }
 
 // The tag code of a delayed message is its time of delivery.
+// What Undo takes back leaves no trace in what is stored after it.
+func TestUndo(t *testing.T) {
+	s, _ := open(t, small(vfs.NewMem()))
+	defer closeStore(t, s)
+	q := s.Queue("orders", 0)
+	var b store.Batch
+	b.Undo(0)
+	b.Add(s, q, draft("orders", 0, "a", "UNIQ_KEY", "A"), 0)
+	size := b.Bytes()
+	b.Add(s, q, draft("orders", 0, "b", "UNIQ_KEY", "B"), 1)
+	b.Add(s, q, draft("", 0, "c"), 1) // refused, and b with it
+	b.Undo(2)
+	if b.Len() != 1 || b.Bytes() != size {
+		t.Fatalf("%d items of %d bytes are left, want 1 of %d", b.Len(), b.Bytes(), size)
+	}
+	known := store.Properties{UniqueKey: []byte("D"), Tags: []byte("t")}
+	b.AddKnown(s, q, draft("orders", 0, "d", "UNIQ_KEY", "D", "TAGS", "t"), &known, 2)
+	s.AppendAll(&b)
+	for i, it := range b.Items {
+		if it.Status != store.PutOK || it.QueueOffset != record.QueueOffset(i) {
+			t.Errorf("item %d: %v at %d", i, it.Status, it.QueueOffset)
+		}
+	}
+	if got := b.Items[1].TagsCode; got != record.TagsCode([]byte("t")) {
+		t.Errorf("tag code %d", got)
+	}
+	b.Reset()
+	data, res := s.Read(nil, q, 0, 10, nil)
+	if res.Count != 2 || !bytes.Contains(data, []byte("D\x02")) || bytes.Contains(data, []byte("B\x02")) {
+		t.Errorf("%d messages: %q", res.Count, data)
+	}
+}
+
 func TestDelayTagCode(t *testing.T) {
 	s, _ := open(t, small(vfs.NewMem()))
 	defer closeStore(t, s)

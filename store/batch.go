@@ -19,6 +19,7 @@ type Batch struct {
 	badGroup int32   // a client batch of which an item was refused
 	badWhy   Status
 	end      record.PhysOffset
+	found    Properties // of the message being added
 
 	store *Store       // whose memory this is; nil while the batch is empty
 	mem   *batchMemory // goes back to the store's pool with Reset
@@ -105,6 +106,28 @@ func (b *Batch) End() record.PhysOffset { return b.end }
 // a single message, else the number of the client batch in this burst; one bad
 // message refuses its whole batch. The Item is valid until the next Add.
 func (b *Batch) Add(s *Store, q *Queue, d *record.Draft, group int32) *Item {
+	return b.add(s, q, d, nil, group)
+}
+
+// AddKnown is Add for a caller that has walked d.Properties already: p is what
+// a walk would find in them.
+func (b *Batch) AddKnown(s *Store, q *Queue, d *record.Draft, p *Properties, group int32) *Item {
+	return b.add(s, q, d, p, group)
+}
+
+// Undo takes the newest n items back as if they had not been added.
+func (b *Batch) Undo(n int) {
+	if n == 0 {
+		return
+	}
+	first := len(b.Items) - n
+	b.buf = b.buf[:b.Items[first].at]
+	b.hashes = b.hashes[:b.Items[first].hashAt]
+	clear(b.Items[first:])
+	b.Items = b.Items[:first]
+}
+
+func (b *Batch) add(s *Store, q *Queue, d *record.Draft, p *Properties, group int32) *Item {
 	if b.mem == nil {
 		b.take(s)
 	}
@@ -127,7 +150,12 @@ func (b *Batch) Add(s *Store, q *Queue, d *record.Draft, group int32) *Item {
 		b.refuse(it, MessageIllegal)
 		return it
 	}
-	b.readProperties(s, it, d)
+	if p == nil {
+		p = &b.found
+		*p = Properties{}
+		p.parse(d.Properties)
+	}
+	b.useProperties(s, it, d, p)
 	return it
 }
 
@@ -176,15 +204,11 @@ func (b *Batch) refuse(it *Item, st Status) {
 
 func (b *Batch) groupBytes() int64 { return int64(len(b.buf)) - int64(b.Items[b.groupOf].at) }
 
-// readProperties finds tags, keys and delay level in one walk. Of duplicates
-// the last counts, as in Java's map, but the first UNIQ_KEY: Apache appends the
-// one of a client batch behind the message's own.
-func (b *Batch) readProperties(s *Store, it *Item, d *record.Draft) {
-	var p messageProperties
-	p.parse(d.Properties)
-	it.TagsCode = record.TagsCode(p.tags)
+// useProperties sets the tag code, the key hashes and the delay.
+func (b *Batch) useProperties(s *Store, it *Item, d *record.Draft, p *Properties) {
+	it.TagsCode = record.TagsCode(p.Tags)
 	if it.Queue.delay {
-		it.delayMillis = s.delayMillis(p.delay)
+		it.delayMillis = s.delayMillis(p.Delay)
 	}
 	if s.index == nil || it.kind == logOnly {
 		return
@@ -193,12 +217,14 @@ func (b *Batch) readProperties(s *Store, it *Item, d *record.Draft) {
 	it.hashes = uint16(len(b.hashes) - int(it.hashAt))
 }
 
-// messageProperties are the properties the store reads.
-type messageProperties struct {
-	tags, unique, keys, delay []byte
+// Properties are the values of the properties that the store reads, nil = absent.
+// Of duplicates the last counts, as in Java's map, but the first UNIQ_KEY: Apache
+// appends the one of a client batch behind the message's own.
+type Properties struct {
+	Tags, UniqueKey, Keys, Delay []byte
 }
 
-func (p *messageProperties) parse(props []byte) {
+func (p *Properties) parse(props []byte) {
 	for {
 		name, value, rest, ok := record.NextProperty(props)
 		if !ok {
@@ -207,25 +233,25 @@ func (p *messageProperties) parse(props []byte) {
 		props = rest
 		switch string(name) {
 		case record.PropertyTags:
-			p.tags = value
+			p.Tags = value
 		case record.PropertyUniqueKey:
-			if p.unique == nil {
-				p.unique = value
+			if p.UniqueKey == nil {
+				p.UniqueKey = value
 			}
 		case record.PropertyKeys:
-			p.keys = value
+			p.Keys = value
 		case record.PropertyDelay:
-			p.delay = value
+			p.Delay = value
 		}
 	}
 }
 
 // appendHashes appends the index hash of UNIQ_KEY and of each of KEYS.
-func (p *messageProperties) appendHashes(dst []int32, topic []byte) []int32 {
-	if p.unique != nil {
-		dst = append(dst, keyindex.KeyHash(topic, p.unique))
+func (p *Properties) appendHashes(dst []int32, topic []byte) []int32 {
+	if p.UniqueKey != nil {
+		dst = append(dst, keyindex.KeyHash(topic, p.UniqueKey))
 	}
-	keys := p.keys
+	keys := p.Keys
 	for len(keys) > 0 {
 		var key []byte
 		key, keys = cutKey(keys)

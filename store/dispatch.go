@@ -212,18 +212,18 @@ func (s *Store) dispatchRecord(v record.View) error {
 // entryOf is the dispatch entry of a record. Only one that belongs into a queue
 // has its queue set.
 func (s *Store) entryOf(v record.View) (entry, []int32) {
-	var p messageProperties
+	var p Properties
 	p.parse(v.Properties())
 	e := entry{
 		offset: int64(v.QueueOffset()), phys: int64(v.PhysOffset()), millis: v.StoreMillis(),
-		tags: record.TagsCode(p.tags), size: int32(v.Size()), kind: kindOf(v.SysFlag()),
+		tags: record.TagsCode(p.Tags), size: int32(v.Size()), kind: kindOf(v.SysFlag()),
 	}
 	if e.kind == queued {
 		if e.q = s.Lookup(v.Topic(), v.QueueID()); e.q == nil {
 			e.q = s.Queue(string(v.Topic()), v.QueueID())
 		}
 		if e.q.delay {
-			if d := s.delayMillis(p.delay); d > 0 {
+			if d := s.delayMillis(p.Delay); d > 0 {
 				e.tags = e.millis + d
 			}
 		}

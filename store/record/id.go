@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -13,8 +14,10 @@ import (
 const upperHex = "0123456789ABCDEF"
 
 func appendHex(dst, b []byte) []byte {
-	for _, c := range b {
-		dst = append(dst, upperHex[c>>4], upperHex[c&15])
+	at := len(dst)
+	dst = slices.Grow(dst, 2*len(b))[:at+2*len(b)]
+	for i, out := 0, dst[at:]; i < len(b) && len(out) >= 2; i, out = i+1, out[2:] {
+		out[0], out[1] = upperHex[b[i]>>4], upperHex[b[i]&15]
 	}
 	return dst
 }

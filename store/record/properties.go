@@ -18,15 +18,25 @@ const (
 // entry need not be terminated; a value may hold 0x01. ok is false at the end.
 func NextProperty(props []byte) (name, value, rest []byte, ok bool) {
 	for len(props) > 0 {
-		entry := props
-		if i := bytes.IndexByte(props, PropertyEnd); i >= 0 {
-			entry, props = props[:i], props[i+1:]
-		} else {
-			props = nil
+		sep := 0 // names are short
+		for sep < len(props) && props[sep] != PropertySep && props[sep] != PropertyEnd {
+			sep++
 		}
-		if i := bytes.IndexByte(entry, PropertySep); i > 0 && i < len(entry)-1 {
-			return entry[:i:i], entry[i+1 : len(entry) : len(entry)], props, true
+		if sep == len(props) {
+			break
 		}
+		if props[sep] == PropertyEnd {
+			props = props[sep+1:]
+			continue
+		}
+		value, rest = props[sep+1:], nil
+		if i := bytes.IndexByte(value, PropertyEnd); i >= 0 {
+			value, rest = value[:i:i], value[i+1:]
+		}
+		if sep > 0 && len(value) > 0 {
+			return props[:sep:sep], value[:len(value):len(value)], rest, true
+		}
+		props = rest
 	}
 	return nil, nil, nil, false
 }
