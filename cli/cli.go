@@ -239,8 +239,12 @@ func (p *printer) chooseFormat(c *call) error {
 	}
 	switch {
 	case p.format != text:
-		m := usage("BAD_VALUE", "there is no output format %q", text).because("one of %s", strings.Join(formats, ", "))
-		for _, n := range nearest(text, formats) {
+		known := formats
+		if p.view.body != nil {
+			known = append([]string{"raw"}, formats...)
+		}
+		m := usage("BAD_VALUE", "there is no output format %q", text).because("one of %s", strings.Join(known, ", "))
+		for _, n := range nearest(text, known) {
 			m.offer("--output " + n)
 		}
 		return m

@@ -168,7 +168,13 @@ func exitsOf(c *command) []int {
 
 func writeFlag(b *strings.Builder, v *vocabulary, f *flagSpec) {
 	name := v.spelled(f)
+	if len(f.also) > 0 && !v.old {
+		name = "--" + strings.Join(f.also, ", --") + ", " + name
+	}
 	o := v.optionOf(f, false)
+	if f.key == "help" {
+		o.value = false
+	}
 	if v.old && f.long == "" && f.short == "" {
 		o.value = f.kind != kindBool && f.kind != kindOptional
 	}

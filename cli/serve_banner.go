@@ -73,7 +73,10 @@ func recoveryText(st broker.Status) string {
 		cut = humanize.Comma(st.Recovery.CutBytes) + " bytes cut"
 	}
 	how := "clean stop before"
-	if !st.Recovery.Clean {
+	switch {
+	case st.Recovery.FilesChecked == 0 && st.Recovery.Max == 0:
+		how = "new store"
+	case !st.Recovery.Clean:
 		how = "the last stop was not clean"
 	}
 	return fmt.Sprintf("%s checked, %s, %s, %d ms", count(st.Recovery.FilesChecked, "file"), cut, how, st.Recovery.Took.Milliseconds())
