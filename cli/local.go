@@ -105,8 +105,11 @@ func localBrokers(c *call) []localBroker {
 		if readNote(path, &l) != nil {
 			continue
 		}
-		if pid := lockHolder(lockPath(l.StoreDir)); pid > 0 && pid == l.Pid {
+		switch pid := lockHolder(lockPath(l.StoreDir)); {
+		case pid > 0 && pid == l.Pid:
 			out = append(out, l)
+		case errors.Is(syscall.Kill(l.Pid, 0), syscall.ESRCH):
+			_ = os.Remove(path) // its process was killed; nobody else writes this note
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].name() < out[j].name() })

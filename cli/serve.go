@@ -111,6 +111,9 @@ func (s *serving) open() error {
 	for _, w := range s.cfg.Warnings() {
 		s.warn(&Message{Code: "CONFIG", Text: w})
 	}
+	if err := newStorePorts(s.cfg, o.ListenAddr); err != nil {
+		return startError(s.c, s.cfg, err)
+	}
 	if s.broker, err = broker.New(o); err != nil {
 		return startError(s.c, s.cfg, err)
 	}

@@ -28,19 +28,7 @@ func checkStart(c *call, cfg *broker.Config) (*result, error) {
 	if err := checkStore(c, cfg, say); err != nil {
 		return nil, err
 	}
-	addrs := []string{o.ListenAddr}
-	if host, port, err := net.SplitHostPort(o.ListenAddr); err == nil {
-		if n, err := net.LookupPort("tcp", port); err == nil && n > 2 {
-			addrs = append(addrs, net.JoinHostPort(host, fmt.Sprint(n-2)))
-		}
-	}
-	if listen, on := cfg.EmbeddedNameserver(); on {
-		addrs = append(addrs, listen)
-	}
-	httpAddr, asked := cfg.HTTPListen()
-	if asked && httpAddr != "" {
-		addrs = append(addrs, httpAddr)
-	}
+	addrs := append(brokerPorts(o.ListenAddr), otherPorts(cfg)...)
 	for _, a := range addrs {
 		if err := checkPort(a); err != nil {
 			return nil, err
@@ -49,6 +37,51 @@ func checkStart(c *call, cfg *broker.Config) (*result, error) {
 	}
 	say("check", "nothing in the way of a start")
 	return &result{raw: []byte{}}, nil
+}
+
+// brokerPorts are the main and the fast port.
+func brokerPorts(listen string) []string {
+	addrs := []string{listen}
+	if host, port, err := net.SplitHostPort(listen); err == nil {
+		if n, err := net.LookupPort("tcp", port); err == nil && n > 2 {
+			addrs = append(addrs, net.JoinHostPort(host, fmt.Sprint(n-2)))
+		}
+	}
+	return addrs
+}
+
+// otherPorts are those of the nameserver and, when asked for, of health.
+func otherPorts(cfg *broker.Config) []string {
+	var addrs []string
+	if listen, on := cfg.EmbeddedNameserver(); on {
+		addrs = append(addrs, listen)
+	}
+	if addr, asked := cfg.HTTPListen(); asked && addr != "" {
+		addrs = append(addrs, addr)
+	}
+	return addrs
+}
+
+// newStorePorts looks at the ports before a store is made, so that a start that
+// cannot be leaves no folder behind. A store that is there is opened first: who
+// holds it says more than who holds a port.
+func newStorePorts(cfg *broker.Config, listen string) error {
+	if _, err := os.Stat(cfg.Value("storePathRootDir")); !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, a := range brokerPorts(listen) {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			return &broker.PortError{Addr: a, Err: err}
+		}
+		_ = l.Close() // nothing was served on it
+	}
+	for _, a := range otherPorts(cfg) {
+		if err := checkPort(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkPort(addr string) error {
