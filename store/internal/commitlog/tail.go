@@ -23,6 +23,9 @@ type tail struct {
 type chunk struct {
 	from int64 // position of the first byte that is valid
 	base int64 // position of buf[0]
+	// to is the position behind the last byte that is valid; base <= from <= to.
+	// Behind it, up to the next piece, may lie the blank of a full file.
+	to   atomic.Int64
 	refs atomic.Int32
 	buf  []byte
 }
@@ -31,21 +34,17 @@ func newTail() *tail { return &tail{} }
 
 // append adds p, which lies at pos in the log and is written already.
 func (t *tail) append(pos int64, p []byte) {
-	before := t.end
-	gap := pos != before
+	gap := pos != t.end
 	t.end = pos + int64(len(p))
 	if len(p) > tailChunks*chunkBytes/2 {
 		p, pos = p[len(p)-chunkBytes:], t.end-chunkBytes // a part is enough
 		gap = true
 	}
-	if gap && before >= 0 {
-		// What lies behind the end of the last chunk is not what the log has there.
-		t.slots[before>>chunkBits%tailChunks].Store(nil)
-	}
 	for len(p) > 0 {
 		c := t.chunkAt(pos, gap)
 		n := copy(c.buf[pos-c.base:], p)
 		p, pos = p[n:], pos+int64(n)
+		c.to.Store(pos)
 	}
 }
 
@@ -84,11 +83,12 @@ func (t *tail) read(dst []byte, pos int64) bool {
 			return false
 		}
 		c.refs.Add(1)
-		if slot.Load() != c || pos < c.from || pos >= c.base+chunkBytes {
+		n := int(min(int64(len(dst)), c.base+chunkBytes-pos))
+		if slot.Load() != c || pos < c.from || pos+int64(n) > c.to.Load() || n <= 0 {
 			c.refs.Add(-1)
 			return false
 		}
-		n := copy(dst, c.buf[pos-c.base:])
+		copy(dst, c.buf[pos-c.base:][:n])
 		c.refs.Add(-1)
 		dst, pos = dst[n:], pos+int64(n)
 	}
