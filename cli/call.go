@@ -145,6 +145,9 @@ func (c *call) admin() (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(addrs) == 0 {
+		return nil, usage("VALUE_MISSING", "the list of nameservers is empty").because("nothing was sent").try("-n HOST:9876")
+	}
 	o := admin.Options{Nameservers: addrs, Timeout: c.duration("timeout")}
 	if c.on("trace") {
 		o.Trace = c.trace

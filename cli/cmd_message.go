@@ -72,7 +72,7 @@ func messageOf(m *admin.Message, broker string) *messageItem {
 var messageColumns = []column{
 	{head: "BROKER", field: "broker", fold: 4}, {head: "Q", field: "queueId", as: asNumber}, {head: "OFFSET", field: "queueOffset", as: asNumber},
 	{head: "STORED", field: "storedAt", as: asTime}, {head: "TAGS", field: "tags"}, {head: "KEYS", field: "keys", as: asList}, {head: "SIZE", field: "bodyBytes", as: asBytes},
-	{head: "BODY", field: "body", cut: 60}, {head: "UNIQ ID", field: "uniqId", wide: true}, {head: "OFFSET ID", field: "msgId", wide: true}, {head: "BORN HOST", field: "bornHost", wide: true},
+	{head: "BODY", field: "body", as: asBody, cut: 60}, {head: "UNIQ ID", field: "uniqId", wide: true}, {head: "OFFSET ID", field: "msgId", wide: true}, {head: "BORN HOST", field: "bornHost", wide: true},
 	{head: "ATTEMPTS", field: "reconsumeTimes", as: asNumber, wide: true},
 }
 

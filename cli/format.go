@@ -26,12 +26,13 @@ const (
 	asPerm           // permission bits as rw
 	asList           // joined with commas
 	asPairs          // a map as k=v,k=v
+	asBody           // somebody's text: escaped in a pipe, not changed
 )
 
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList, asPairs:
+	case asText, asTime, asPerm, asList, asPairs, asBody:
 		return false
 	default:
 		return true
@@ -62,6 +63,13 @@ func (s *style) cell(v any, f format) string {
 		text = joined(v)
 	case asPairs:
 		text = joinedPairs(v)
+	case asBody:
+		text = plain(v)
+		if s.terminal {
+			text = oneLine(text)
+		} else {
+			text = escaped(text)
+		}
 	default:
 		text = oneLine(plain(v))
 	}
@@ -73,6 +81,14 @@ func (s *style) cell(v any, f format) string {
 		text = strings.Join(strings.Fields(text), "_")
 	}
 	return text
+}
+
+// escaped writes a text as one word with Go's escapes, so that it can be read
+// back: \x20 is a blank.
+func escaped(text string) string {
+	quoted := strconv.Quote(text)
+	body := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	return strings.ReplaceAll(body, " ", `\x20`)
 }
 
 // unknown is the cell of a value that is not known or empty.

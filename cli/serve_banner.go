@@ -33,6 +33,9 @@ func (s *serving) banner(it readyItem) {
 		fmt.Fprintf(w, "  %-12s %s\n", label, value)
 	}
 	row("remoting", it.Addr, "advertised "+s.cfg.Value("brokerIP1"))
+	if ports := brokerPorts(it.Addr); len(ports) > 1 {
+		row("fast port", ports[1], "for sends")
+	}
 	if s.nsAddr != "" {
 		row("nameserver", s.nsAddr, "embedded")
 	}
@@ -87,7 +90,7 @@ func diskText(dir string) string {
 	if err != nil || u.Total <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s free, %d %% used", humanize.IBytes(uint64(max(0, u.Avail))), 100*(u.Total-u.Free)/u.Total)
+	return fmt.Sprintf("%s free, %.0f %% used", humanize.IBytes(uint64(max(0, u.Avail))), 100*float64(u.Total-u.Free)/float64(u.Total))
 }
 
 // configText counts where settings came from.
