@@ -80,6 +80,7 @@ func (c *call) launch(ctx context.Context, logName string) ([]byte, error) {
 	defer stop()
 	line, err := bufio.NewReader(io.LimitReader(r, maxNote)).ReadBytes('\n')
 	if err == nil {
+		c.passWarnings(logFile, begin)
 		return line, cmd.Process.Release()
 	}
 	return nil, launchFailed(cmd.Wait(), logFile, begin, logName)
@@ -97,6 +98,21 @@ func (c *call) again() []string {
 		}
 	}
 	return out
+}
+
+// passWarnings shows what the started process warned of: its stderr is the log.
+func (c *call) passWarnings(logFile *os.File, begin int64) {
+	if c.p.format == "json" || c.p.format == "jsonl" {
+		return
+	}
+	inside := false
+	for _, l := range tail(logFile, begin, 100) {
+		label := firstWord(l)
+		inside = label == "warning" || inside && (label == "why" || label == "try")
+		if inside {
+			fmt.Fprintln(c.io.Err, oneLine(l))
+		}
+	}
 }
 
 // launchFailed passes the failure of the started process on: its exit code, its
