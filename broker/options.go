@@ -83,7 +83,7 @@ const defaultDelayLevels = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m
 // PortError says that an address cannot be listened on (exit 13).
 type PortError struct {
 	Addr   string
-	Holder string // the process that listens there, as far as it can be known: "mqctl (pid 12)"
+	Holder string // the process that listens there, as far as it can be known: "pid 12 (mqctl)"
 	Err    error
 }
 

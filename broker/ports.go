@@ -55,7 +55,7 @@ func listenOn(o Options, addr string) (net.Listener, error) {
 	e := &PortError{Addr: addr, Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		if _, port, err := splitListen(addr); err == nil {
-			e.Holder = portHolder(port)
+			e.Holder = PortHolder(port)
 		}
 	}
 	return nil, e
@@ -64,10 +64,10 @@ func listenOn(o Options, addr string) (net.Listener, error) {
 // close closes both; for a broker that never ran.
 func (p ports) close() error { return errors.Join(p.main.Close(), p.fast.Close()) }
 
-// portHolder finds the process that listens on a TCP port, through /proc: the
-// socket's inode in net/tcp and net/tcp6, then the process with that descriptor.
-// Empty where that cannot be known (another user's process, not Linux).
-func portHolder(port int) string {
+// PortHolder names the process that listens on a TCP port, "pid 1402 (java)",
+// through /proc: the socket's inode in net/tcp and net/tcp6, then the process with
+// that descriptor. Empty where that cannot be known (another user's process, not Linux).
+func PortHolder(port int) string {
 	inodes := map[string]bool{}
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		listeningInodes(name, port, inodes)
@@ -87,9 +87,9 @@ func portHolder(port int) string {
 		pid := strings.Split(link, "/")[2]
 		comm, err := os.ReadFile("/proc/" + pid + "/comm")
 		if err != nil {
-			return "process " + pid
+			return "pid " + pid
 		}
-		return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(comm)), pid)
+		return fmt.Sprintf("pid %s (%s)", pid, strings.TrimSpace(string(comm)))
 	}
 	return ""
 }
