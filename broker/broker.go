@@ -63,6 +63,9 @@ type Broker struct {
 	queueLocks  *lockHandler
 	backs       *sendBackHandler
 
+	stand standingRef // role, id, epoch
+	peers peersRef    // the other brokers of its name
+
 	opened   atomic.Bool // tables and holds are there: arrivals may be told
 	draining atomic.Bool // shutting down: newer clients are told to go away
 	ready    chan struct{}
@@ -85,6 +88,7 @@ func New(o Options) (*Broker, error) {
 	}
 	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
 	b.live.Store(newLive(o.Reloadable, o.Cluster))
+	b.stand.p.Store(&standing{ID: o.ID})
 	if err := b.openStore(levels); err != nil {
 		return nil, err
 	}

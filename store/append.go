@@ -40,6 +40,7 @@ func (s *Store) AppendAll(b *Batch) {
 	if s.log.NeedsPrepare() {
 		notify(s.prepareWake)
 	}
+	s.opt.OnAppend(record.PhysOffset(s.log.End()))
 	s.dispatch()
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
 
@@ -68,6 +69,10 @@ type Options struct {
 	// OnArrival is called by whoever dispatched, once per queue and round, after
 	// new units of q became visible. It must not block and must not append.
 	OnArrival func(q *Queue)
+	// OnAppend is called after each write of the log, before its dispatch and
+	// outside of every lock, with the end of the log, by whoever wrote. It must not
+	// block and must not append. It may see ends out of order.
+	OnAppend func(end record.PhysOffset)
 }
 
 func setDefault[T comparable](v *T, def T) {
@@ -108,6 +113,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Log = slog.Default()
 	}
 	o.Log = o.Log.With("component", "store")
+	if o.OnAppend == nil {
+		o.OnAppend = func(record.PhysOffset) {}
+	}
 	if o.OnArrival == nil {
 		o.OnArrival = func(*Queue) {}
 	}

@@ -1,0 +1,107 @@
+package body
+
+// Bodies of the private code 30001 (MQCTL_INSPECT), by the request's "what".
+// Numbers of bytes and positions are of the commit log; times are in ms.
+
+// InspectOffsets answers what=offsets.
+type InspectOffsets struct {
+	Broker       string `json:"broker"`
+	BrokerID     int64  `json:"brokerId"`
+	Role         string `json:"role"`
+	Min          int64  `json:"minOffset"`
+	Max          int64  `json:"maxOffset"`
+	Flushed      int64  `json:"flushedOffset"`
+	Confirmed    int64  `json:"confirmedOffset"`
+	Dispatched   int64  `json:"dispatchedOffset"`
+	PullMillis   int64  `json:"pullWindowMillis"`
+	PullToMaster int64  `json:"pullToMaster"`
+	PullToSlave  int64  `json:"pullToSlave"`
+}
+
+// InspectHA answers what=ha.
+type InspectHA struct {
+	Broker     string            `json:"broker"`
+	BrokerID   int64             `json:"brokerId"`
+	Role       string            `json:"role"`
+	Epoch      int64             `json:"epoch"`
+	Fenced     bool              `json:"fenced"`
+	MasterAddr string            `json:"masterAddr,omitempty"`
+	Max        int64             `json:"maxOffset"`
+	InSync     int               `json:"inSyncSlaves"`
+	Slaves     []InspectHASlave  `json:"slaves,omitempty"`
+	Following  *InspectFollowing `json:"following,omitempty"` // of a slave
+	BadPeers   int64             `json:"badConnections"`
+}
+
+// InspectHASlave is one slave of a master.
+type InspectHASlave struct {
+	BrokerID    int64  `json:"brokerId"` // -1: not known
+	Addr        string `json:"addr"`     // remoting address, or the HA connection's
+	Acked       int64  `json:"ackedOffset"`
+	Sent        int64  `json:"sentFromOffset"`
+	GapBytes    int64  `json:"gapBytes"`
+	GapMillis   int64  `json:"gapMillis"`
+	InSync      bool   `json:"inSync"`
+	BytesPerSec int64  `json:"bytesPerSecond"`
+	State       string `json:"state"`
+	Why         string `json:"why,omitempty"`
+	CopyFrom    int64  `json:"copyFromOffset,omitempty"`
+	CopyTo      int64  `json:"copyToOffset,omitempty"`
+}
+
+// InspectFollowing is a slave's own view.
+type InspectFollowing struct {
+	State       string `json:"state"`
+	Why         string `json:"why,omitempty"`
+	HAAddr      string `json:"haAddr,omitempty"`
+	Connected   bool   `json:"connected"`
+	MasterEnd   int64  `json:"masterMaxOffset"`
+	MasterEndAt int64  `json:"masterMaxOffsetAt"` // ms
+	LastRead    int64  `json:"lastReadAt"`
+	LastWrite   int64  `json:"lastWriteAt"`
+	BytesPerSec int64  `json:"bytesPerSecond"`
+	CopyFrom    int64  `json:"copyFromOffset,omitempty"`
+	CopyTo      int64  `json:"copyToOffset,omitempty"`
+	Aside       string `json:"aside,omitempty"`
+	MetaAgeMs   int64  `json:"metadataAgeMillis"` // since the last metadata exchange; -1: none yet
+}
+
+// InspectPull answers what=pull.
+type InspectPull struct {
+	Broker       string            `json:"broker"`
+	BrokerID     int64             `json:"brokerId"`
+	WindowMillis int64             `json:"windowMillis"`
+	SlaveRead    bool              `json:"slaveReadEnable"`
+	LimitBytes   int64             `json:"limitBytes"`
+	MemoryBytes  int64             `json:"memoryBytes"`
+	MemoryRatio  int               `json:"memoryRatio"` // effective, percent
+	Max          int64             `json:"maxOffset"`
+	Rows         []InspectPullRow  `json:"rows"`
+	Replicas     []InspectPullPeer `json:"replicas"`
+}
+
+// InspectPullRow is one group on one topic.
+type InspectPullRow struct {
+	Group       string           `json:"group"`
+	Topic       string           `json:"topic"`
+	Pulls       int64            `json:"pulls"` // in the window
+	Suggested   map[int64]int64  `json:"suggested"`
+	Slow        int64            `json:"slowPulls"`
+	BehindBytes int64            `json:"behindBytes"` // of the newest pull
+	LastPhys    int64            `json:"lastPhysOffset"`
+	Reason      string           `json:"reason"` // WITHIN_MEMORY, BEHIND_LIMIT, SLAVE_READ_DISABLED, ...
+	Followed    *bool            `json:"followed"`
+	Reasons     map[string]int64 `json:"reasons"`
+	GroupBroker int64            `json:"groupBrokerId"`
+	GroupSlow   int64            `json:"whichBrokerWhenConsumeSlowly"`
+}
+
+// InspectPullPeer is what the broker knows of one that it may suggest.
+type InspectPullPeer struct {
+	BrokerID int64  `json:"brokerId"`
+	Addr     string `json:"addr"`
+	Alive    bool   `json:"alive"`
+	Readable bool   `json:"readable"`
+	Acked    int64  `json:"ackedOffset"`
+	Why      string `json:"why,omitempty"`
+}
