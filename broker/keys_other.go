@@ -302,7 +302,7 @@ var otherKeys = []keyGroup{
 	{
 		use: Fixed, section: "nameserver.embedded", own: true, text: "Not built yet.",
 		keys: `
-			nameserver.embedded.supportActingMaster bool false, nameserver.embedded.notifyMinBrokerIdChanged bool false
+			nameserver.embedded.notifyMinBrokerIdChanged bool false
 		`,
 	},
 	{

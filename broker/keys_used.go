@@ -31,6 +31,7 @@ var usedKeys = []Key{
 	{Name: "nameserver.embedded.listen", Kind: Text, Own: true, Computed: true, Section: "nameserver.embedded", Text: "Address of the embedded nameserver; empty means port 9876 where the broker listens."},
 	{Name: "nameserver.embedded.kvConfigPath", Kind: Text, Own: true, Computed: true, Section: "nameserver.embedded", Text: "File of the nameserver's key-value table."},
 	{Name: "nameserver.embedded.scanNotActiveBrokerInterval", Kind: Millis, Default: "5000", Min: 100, Max: 600000, Own: true, Section: "nameserver.embedded", Text: "How often silent brokers are looked for."},
+	{Name: "nameserver.embedded.supportActingMaster", Kind: Bool, Default: "true", Own: true, Section: "nameserver.embedded", Text: "Show a name's lowest slave as its master, read-only, while the master is away."},
 	{Name: "nameserver.embedded.orderMessageEnable", Kind: Bool, Default: "false", Own: true, Section: "nameserver.embedded", Text: "Add the order configuration to routes."},
 
 	// Store.

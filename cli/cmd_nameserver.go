@@ -145,7 +145,7 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		kv = filepath.Join(stateDir(c.io.Env), "namesrv-"+port, "kvConfig.json")
 	}
-	ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: kv, Log: log})
+	ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: kv, SupportActingMaster: true, Log: log})
 	if err != nil {
 		return nil, errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
 	}

@@ -176,8 +176,9 @@ func (s *serving) openNameserver(listen string) error {
 	}
 	s.ns, err = nameserver.New(nameserver.Options{
 		Listener: l, FS: vfs.OS{}, KVPath: s.cfg.Value("nameserver.embedded.kvConfigPath"),
-		OrderMessageEnable: s.cfg.Bool("nameserver.embedded.orderMessageEnable"),
-		ScanEvery:          s.cfg.Duration("nameserver.embedded.scanNotActiveBrokerInterval"), Log: s.log,
+		OrderMessageEnable:  s.cfg.Bool("nameserver.embedded.orderMessageEnable"),
+		SupportActingMaster: s.cfg.Bool("nameserver.embedded.supportActingMaster"),
+		ScanEvery:           s.cfg.Duration("nameserver.embedded.scanNotActiveBrokerInterval"), Log: s.log,
 		RetryRouteOf: s.retryRoutes(),
 	})
 	if err != nil {

@@ -83,10 +83,15 @@ func (s *Server) register(c *remoting.Conn, r *remoting.Request) {
 	w, err := s.routes.Register(g, s.o.Now())
 	if err != nil {
 		s.log.Warn("broker refused", "broker", g.Name, "broker_id", g.ID, "addr", g.Addr, "err", err)
-		r.Reply(remoting.CodeSystemError, err.Error(), empty, nil)
+		r.Reply(remoting.CodeSystemError, err.Error(), &header.RegisterBrokerReply{MasterAddr: w.MasterAddr, HAServerAddr: w.HAAddr}, nil)
 		return
 	}
 	s.registered(&g, &t, w)
+	if w.displacedConn != nil {
+		// The old master registers again at once, and learns that it is none any more.
+		s.log.Warn("a newer master took the place of another", "broker", g.Name, "addr", g.Addr, "displaced", w.displaced, "state_version", g.Version.StateVersion)
+		w.displacedConn.Close()
+	}
 	reply := header.RegisterBrokerReply{MasterAddr: w.MasterAddr, HAServerAddr: w.HAAddr}
 	r.Reply(remoting.CodeSuccess, "", &reply, s.orderTable())
 }

@@ -54,15 +54,26 @@ type queues struct {
 
 // replica is one address of a broker name.
 type replica struct {
-	id   int64
-	addr string
+	id     int64
+	addr   string
+	acting bool // it registered with enableActingMaster
 }
 
 // group is a broker name: its master and slaves. Immutable once in a view.
 type group struct {
 	cluster, name string
 	replicas      []replica // by ascending id
-	acting        bool      // enableActingMaster
+	// acting is enableActingMaster of the lowest id: the one that would stand in
+	// for the master. RouteInfoManager takes it from whoever registered last, which
+	// is the same unless brokers that know acting masters are mixed with others.
+	acting bool
+}
+
+// settle derives what depends on the list of replicas; only for a group that is not published yet.
+func (g *group) settle() {
+	if len(g.replicas) > 0 {
+		g.acting = g.replicas[0].acting
+	}
 }
 
 func (g *group) find(id int64) (addr string, ok bool) {
@@ -105,6 +116,9 @@ type lease struct {
 	conn    peer // of the last registration
 	haAddr  string
 }
+
+// alive reports whether the process was heard within its own heartbeat time.
+func (l *lease) alive(now time.Time) bool { return now.Sub(l.last) <= l.timeout }
 
 // Routes are the tables of brokers and topics. Its methods may be called from
 // any goroutine.
@@ -155,11 +169,14 @@ type change struct {
 	haAddr  string // of the one that came
 }
 
-// Welcome is the answer to a registration: the master's addresses for a slave.
+// Welcome is the answer to a registration: the master's addresses for a slave,
+// and for a second master that is refused.
 type Welcome struct {
 	MasterAddr, HAAddr string
 	New                bool // this id was not registered from this address before
 	change             *change
+	displaced          string // address of the master whose place was taken
+	displacedConn      peer
 }
 
 // draft is the next view in the making: maps are copied when first changed.
@@ -222,43 +239,73 @@ func (r *Routes) Register(g Registration, now time.Time) (Welcome, error) {
 			}
 		}
 	}
+	next.settle()
 	holder, held := next.find(g.ID)
-	if held && holder != g.Addr {
-		if l := r.leases[leaseKey{g.Cluster, holder}]; l != nil && l.version.StateVersion > g.Version.StateVersion {
-			// The holder knows a newer term: the newcomer is not taken in and hears nothing of it.
+	rival := r.leases[leaseKey{g.Cluster, holder}]
+	if !held || holder == g.Addr {
+		rival = nil
+	}
+	if rival != nil {
+		if err := contest(rival, holder, next, g, now); err != nil {
+			// The newcomer is not taken in, and leaves the id it had.
 			delete(r.leases, key)
 			d.setGroup(next)
 			r.publish(d)
-			return Welcome{}, nil
+			if errors.Is(err, errIgnored) {
+				return Welcome{}, nil
+			}
+			return Welcome{MasterAddr: holder, HAAddr: rival.haAddr}, err
 		}
 	}
-	if !held && max(g.TopicCount, len(g.Topics)) == 1 {
-		if len(next.replicas) == 0 {
-			r.refused[g.Name] = now
+	if err := r.firstAllowed(next, g, held, now); err != nil {
+		if errors.Is(err, errRefused) {
+			d.setGroup(next)
+			r.publish(d)
 		}
-		d.setGroup(next)
-		r.publish(d)
-		return Welcome{}, errRefused
-	}
-	if !held && len(next.replicas) >= maxReplicas {
-		return Welcome{}, fmt.Errorf("broker %s has %d ids registered already", g.Name, maxReplicas)
+		return Welcome{}, err
 	}
 	lowestBefore, hadAny := lowest(next)
-	next.put(g.ID, g.Addr)
+	displacedActing := next.acting
+	next.put(replica{id: g.ID, addr: g.Addr, acting: g.Acting})
+	next.settle()
 	delete(r.refused, g.Name)
 	d.setGroup(next)
-	if err := r.takeTopics(d, next, g, key, !held); err != nil {
+	if err := r.takeTopics(d, next, g, key, !held || rival != nil); err != nil {
 		return Welcome{}, err
+	}
+	if rival != nil && g.ID == masterID {
+		// The old master's lease ends at once: nothing it says is heard before it registers anew.
+		delete(r.leases, leaseKey{g.Cluster, holder})
 	}
 	r.leases[key] = &lease{name: g.Name, id: g.ID, last: now, timeout: heartbeat(g.Timeout),
 		version: g.Version, conn: g.Conn, haAddr: g.HAAddr}
 	r.publish(d)
 	w := r.welcome(next, g)
 	w.New = holder != g.Addr
+	if rival != nil && g.ID == masterID && displacedActing && rival.conn != g.Conn {
+		w.displaced, w.displacedConn = holder, rival.conn
+	}
 	if hadAny && g.ID < lowestBefore {
 		w.change = &change{group: next, haAddr: g.HAAddr}
 	}
 	return w, nil
+}
+
+// firstAllowed refuses the first registration of an id that would fill the tables,
+// or that is of one topic only (RouteInfoManager.registerBroker).
+func (r *Routes) firstAllowed(next *group, g Registration, held bool, now time.Time) error {
+	switch {
+	case held:
+		return nil
+	case max(g.TopicCount, len(g.Topics)) == 1:
+		if len(next.replicas) == 0 {
+			r.refused[g.Name] = now
+		}
+		return errRefused
+	case len(next.replicas) >= maxReplicas:
+		return fmt.Errorf("broker %s has %d ids registered already", g.Name, maxReplicas)
+	}
+	return nil
 }
 
 // admit refuses what would fill the tables or mix two clusters.
@@ -283,9 +330,9 @@ func lowest(g *group) (int64, bool) {
 }
 
 // put sets an id's address; only for a group that is not published yet.
-func (g *group) put(id int64, addr string) {
-	g.replicas = slices.DeleteFunc(g.replicas, func(r replica) bool { return r.id == id })
-	g.replicas = append(g.replicas, replica{id, addr})
+func (g *group) put(n replica) {
+	g.replicas = slices.DeleteFunc(g.replicas, func(r replica) bool { return r.id == n.id })
+	g.replicas = append(g.replicas, n)
 	slices.SortFunc(g.replicas, func(a, b replica) int { return int(min(max(a.id-b.id, -1), 1)) })
 }
 
@@ -476,6 +523,7 @@ func remove(d *draft, name, addr string) []change {
 		}
 		return nil
 	}
+	next.settle()
 	d.setGroup(&next)
 	if next.acting && !next.hasMaster() {
 		d.maskPerm(name, func(perm int) int { return perm &^ topic.PermWrite })

@@ -138,12 +138,82 @@ func TestRoutes(t *testing.T) {
 			{register(reg("a", 1, "h:3", 1, "T", "U")), "T[a:6] U[a:6] a{1:h:3}"},
 			{register(reg("a", 0, "h:3", 1, "T", "U")), "T[a:6] U[a:6] a{0:h:3}"},
 		}},
-		{"a newer term keeps its id, an equal one gives way", []step{
+		{"a newer epoch keeps its id, and so does an equal one that is alive", []step{
 			{register(term(a, 5)), "T[a:6] U[a:6] a{0:h:1}"},
-			{register(term(reg("a", 0, "h:9", 1, "X", "Y"), 4)), "T[a:6] U[a:6] a{0:h:1}"},
-			{register(term(reg("a", 0, "h:9", 1, "X", "Y"), 5)), "T[a:6] U[a:6] X[a:6] Y[a:6] a{0:h:9}"},
+			{refuse(term(reg("a", 0, "h:9", 1, "X", "Y"), 4), "stateVersion 5, yours is 4"), "T[a:6] U[a:6] a{0:h:1}"},
+			{refuse(term(reg("a", 0, "h:9", 1, "X", "Y"), 5), "alive (stateVersion 5"), "T[a:6] U[a:6] a{0:h:1}"},
+			{register(term(reg("a", 0, "h:9", 1, "X", "Y"), 6)), "T[a:6] U[a:6] X[a:6] Y[a:6] a{0:h:9}"},
 			// The one that lost the id says goodbye: nothing of the new one may go.
 			{func(_ *testing.T, r *Routes) { r.Unregister("C", "a", "h:1") }, "T[a:6] U[a:6] X[a:6] Y[a:6] a{0:h:9}"},
+		}},
+		{"two masters of Apache's take turns, as in RouteInfoManager", []step{
+			{register(a), "T[a:6] U[a:6] a{0:h:1}"},
+			{register(reg("a", 0, "h:9", 1, "X", "Y")), "T[a:6] U[a:6] X[a:6] Y[a:6] a{0:h:9}"},
+			{register(a), "T[a:6] U[a:6] X[a:6] Y[a:6] a{0:h:1}"},
+		}},
+		{"two masters that know acting masters: the first stays while it lives", []step{
+			{register(acting(a)), "T[a:6] U[a:6] a{0:h:1}"},
+			{refuse(acting(reg("a", 0, "h:9", 9, "X", "Y")), "two masters of one name"), "T[a:6] U[a:6] a{0:h:1}"},
+			{refuse(reg("a", 0, "h:9", 9, "X", "Y"), "two masters of one name"), "T[a:6] U[a:6] a{0:h:1}"},
+			{func(_ *testing.T, r *Routes) { r.Unregister("C", "a", "h:1") }, ""},
+			{register(acting(reg("a", 0, "h:9", 9, "X", "Y"))), "X[a:6] Y[a:6] a{0:h:9}"},
+		}},
+		{"a silent master gives way before the scan finds it", []step{
+			{register(acting(a)), "T[a:6] U[a:6] a{0:h:1}"},
+			{func(t *testing.T, r *Routes) {
+				g := acting(reg("a", 0, "h:9", 1, "T", "U"))
+				if _, err := r.Register(g, t0.Add(defaultHeartbeat)); err == nil {
+					t.Error("taken in within the holder's time")
+				}
+				if _, err := r.Register(g, t0.Add(defaultHeartbeat+1)); err != nil {
+					t.Error(err)
+				}
+			}, "T[a:6] U[a:6] a{0:h:9}"},
+		}},
+		{"a planned change: the master leaves for the slave's id, the slave takes 0", []step{
+			{register(term(acting(a), 1)), "T[a:6] U[a:6] a{0:h:1}"},
+			{register(term(acting(reg("a", 1, "h:3", 1, "T", "U")), 1)), "T[a:6] U[a:6] a{0:h:1 1:h:3}"},
+			// Both have id 1 for a moment; the address that registers last has it.
+			{register(term(acting(reg("a", 1, "h:1", 1, "T", "U")), 2)), "T[a:4] U[a:4] a{1:h:1}"},
+			{register(term(acting(reg("a", 0, "h:3", 1, "T", "U")), 2)), "T[a:6] U[a:6] a{0:h:3 1:h:1}"},
+		}},
+		{"a forced change: the newer epoch takes 0 from a master that lives", []step{
+			{register(term(acting(a), 1)), "T[a:6] U[a:6] a{0:h:1}"},
+			{register(term(acting(reg("a", 1, "h:3", 7, "T", "U", "N")), 1)), "T[a:6] U[a:6] a{0:h:1 1:h:3}"},
+			{func(t *testing.T, r *Routes) {
+				// Its version is the one it had as a slave but for the epoch.
+				w, err := r.Register(term(acting(reg("a", 0, "h:3", 7, "T", "U", "N")), 2), t0)
+				if err != nil || w.displaced != "h:1" || w.displacedConn == nil {
+					t.Errorf("%+v, %v", w, err)
+				}
+			}, "N[a:6] T[a:6] U[a:6] a{0:h:3}"},
+			{func(t *testing.T, r *Routes) {
+				w, err := r.Register(term(acting(a), 1), t0)
+				if err == nil || w.MasterAddr != "h:3" || w.HAAddr != "h:39" {
+					t.Errorf("the old master heard %+v, %v", w, err)
+				}
+			}, "N[a:6] T[a:6] U[a:6] a{0:h:3}"},
+			{register(term(acting(reg("a", 1, "h:1", 1, "T", "U")), 2)), "N[a:6] T[a:6] U[a:6] a{0:h:3 1:h:1}"},
+		}},
+		{"a slave of an older epoch is ignored, of an equal one takes the id", []step{
+			{register(term(reg("a", 1, "h:1", 1, "T", "U"), 5)), "T[a:6] U[a:6] a{1:h:1}"},
+			{register(term(reg("a", 1, "h:2", 1, "X", "Y"), 4)), "T[a:6] U[a:6] a{1:h:1}"},
+			{register(term(reg("a", 1, "h:2", 1, "T", "U"), 5)), "T[a:6] U[a:6] a{1:h:2}"},
+		}},
+		{"mixed: our slave stands in for Apache's master whoever registered last", []step{
+			{register(acting(reg("a", 1, "h:3", 1, "T", "U"))), "T[a:4] U[a:4] a{1:h:3}"},
+			{register(a), "T[a:6] U[a:6] a{0:h:1 1:h:3}"},
+			{func(_ *testing.T, r *Routes) { r.Unregister("C", "a", "h:1") }, "T[a:4] U[a:4] a{1:h:3}"},
+			{func(t *testing.T, r *Routes) {
+				if !r.view().groups["a"].acting {
+					t.Error("the slave cannot stand in")
+				}
+			}, "T[a:4] U[a:4] a{1:h:3}"},
+		}},
+		{"mixed: Apache's slave does not stand in for our master", []step{
+			{register(acting(a)), "T[a:6] U[a:6] a{0:h:1}"},
+			{register(reg("a", 1, "h:3", 1, "T", "U")), "T[a:6] U[a:6] a{0:h:1 1:h:3}"},
+			{func(_ *testing.T, r *Routes) { r.Unregister("C", "a", "h:1") }, "T[a:6] U[a:6] a{1:h:3}"},
 		}},
 		{"a process takes another name", []step{
 			{register(a), "T[a:6] U[a:6] a{0:h:1}"},

@@ -229,14 +229,14 @@ func equalNotice(got, want frame) bool {
 
 // Who is told: all that stay when one left; when one came, the others, or it if alone.
 func TestReceivers(t *testing.T) {
-	three := &group{replicas: []replica{{0, "m"}, {1, "s"}, {2, "u"}}}
+	three := &group{replicas: []replica{{id: 0, addr: "m"}, {id: 1, addr: "s"}, {id: 2, addr: "u"}}}
 	for _, tt := range []struct {
 		c    change
 		want string
 	}{
 		{change{group: three, offline: "x"}, "m s u"},
 		{change{group: three, haAddr: "m9"}, "s u"},
-		{change{group: &group{replicas: []replica{{1, "s"}}}, haAddr: "s9"}, "s"},
+		{change{group: &group{replicas: []replica{{id: 1, addr: "s"}}}, haAddr: "s9"}, "s"},
 	} {
 		if got := strings.Join(tt.c.receivers(), " "); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.c, got, tt.want)
