@@ -88,7 +88,7 @@ func New(o Options) (*Broker, error) {
 	}
 	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
 	b.live.Store(newLive(o.Reloadable, o.Cluster))
-	b.stand.p.Store(&standing{ID: o.ID})
+	b.stand.p.Store(&standing{Role: o.Role, ID: o.ID, Epoch: o.Epoch})
 	if err := b.openStore(levels); err != nil {
 		return nil, err
 	}

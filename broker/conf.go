@@ -193,9 +193,6 @@ func (k *Key) Check(raw string) (string, error) {
 		}
 		return "", fmt.Errorf("%s is not possible: %s Leave it %s", v, k.Text, have)
 	}
-	if k.Name == "brokerRole" && v != k.Default {
-		return "", fmt.Errorf("%s is not possible: replication is not built yet, only ASYNC_MASTER is", v)
-	}
 	return v, nil
 }
 
@@ -407,6 +404,7 @@ var textChecks = map[string]func(string) error{
 	"namesrvAddr":                func(v string) error { _, err := splitAddrs(v); return err },
 	"bindAddress":                checkHost,
 	"brokerIP1":                  checkHost,
+	"haMasterAddress":            checkHostPort,
 	"brokerIP2":                  checkHost,
 	"messageDelayLevel":          func(v string) error { _, err := delay.ParseLevels(v); return err },
 	"storePathCommitLog":         checkPath,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mqctl/broker/delay"
+	"mqctl/replication"
 	"mqctl/store"
 	"mqctl/store/vfs"
 )
@@ -19,7 +20,10 @@ func (c *Config) computeDefaults() {
 	def := func(key, value string) {
 		s := c.values[key]
 		s.Default = value
-		if s.Origin.Kind == "default" || s.Value == "" || key == "haListenPort" && s.Value == "0" {
+		if key == "inSyncReplicas" && s.Value == "0" {
+			s.Origin = Origin{Kind: "default"} // 0 is how a file says that it is not set
+		}
+		if s.Origin.Kind == "default" || s.Value == "" || s.Value == "0" && (key == "haListenPort" || key == "inSyncReplicas") {
 			s.Value = value
 		}
 	}
@@ -42,6 +46,7 @@ func (c *Config) computeDefaults() {
 	def("brokerIP1", reachable(c.Value("bindAddress"), c.in.LocalIP))
 	def("brokerIP2", c.Value("brokerIP1"))
 	def("haListenPort", strconv.FormatInt(c.Int("listenPort")+1, 10))
+	def("inSyncReplicas", map[bool]string{false: "1", true: "2"}[c.Value("brokerRole") == SyncMaster.String()])
 	def("nameserver.embedded.enable", strconv.FormatBool(c.Value("namesrvAddr") == ""))
 	def("nameserver.embedded.listen", net.JoinHostPort(c.Value("bindAddress"), "9876"))
 	def("storePathRootDir", c.defaultRoot())
@@ -118,11 +123,9 @@ func (c *Config) checkTogether(problems *ConfigErrors) {
 	if c.Value("brokerClusterName") == "" {
 		fail("brokerClusterName", "the name is empty", "")
 	}
-	if c.Int("brokerId") != 0 {
-		fail("brokerId", c.Value("brokerId")+" would be a slave: replication is not built yet", "leave brokerId 0")
-	}
+	c.checkRole(fail)
 	if p := c.Int("listenPort"); c.Int("haListenPort") == p || c.Int("haListenPort") == p-2 {
-		fail("haListenPort", "the port is the broker's own", "leave it 0 for listenPort + 1")
+		fail("haListenPort", "the port is the broker's own: it answers on listenPort and two below", "leave it 0 for listenPort + 1")
 	}
 	if c.Value("haListenPort") == "65536" {
 		fail("haListenPort", "listenPort + 1 is no port", "choose a smaller listenPort")
@@ -140,6 +143,32 @@ func (c *Config) checkTogether(problems *ConfigErrors) {
 	}
 	if c.Value("diskMaxUsedSpaceRatio") != "75" || c.values["fileReservedTime"].Changed() {
 		c.warn("old files are not deleted yet: sends are refused when %s %% of the disk are in use", c.Value("diskSpaceWarningLevelRatio"))
+	}
+}
+
+// checkRole looks whether role, id and the settings of replication agree.
+func (c *Config) checkRole(fail func(key, why, try string)) {
+	role, id := c.Value("brokerRole"), c.Int("brokerId")
+	switch {
+	case id < 0:
+		fail("brokerId", fmt.Sprintf("%d is negative", id), "a master has 0, its slaves 1, 2 and so on")
+	case role == Slave.String() && id == 0:
+		fail("brokerId", "0 is the id of a master, but brokerRole is SLAVE", "give each slave of a name an id of its own, from 1 (or --id)")
+	case role != Slave.String() && id != 0:
+		fail("brokerId", fmt.Sprintf("%d is the id of a slave, but brokerRole is %s", id, role), "set brokerRole=SLAVE (or --role slave), or brokerId=0")
+	}
+	if role == SyncMaster.String() && c.values["inSyncReplicas"].Origin.Kind == "default" {
+		c.warn("brokerRole SYNC_MASTER without inSyncReplicas: sends wait for %s copies, the master's included; set inSyncReplicas=1 for its own alone, which is RocketMQ's default", c.Value("inSyncReplicas"))
+	}
+	if c.Int("haHousekeepingInterval") <= c.Int("haSendHeartbeatInterval") {
+		fail("haHousekeepingInterval", fmt.Sprintf("%s ms is not longer than haSendHeartbeatInterval (%s ms): idle connections would be cut", c.Value("haHousekeepingInterval"), c.Value("haSendHeartbeatInterval")), "")
+	}
+	if c.Bool("haTlsEnable") {
+		for _, key := range []string{"haTlsCert", "haTlsKey", "haTlsCa"} {
+			if c.Value(key) == "" {
+				fail(key, "haTlsEnable is on, but the file is not named", "replicas show each other certificates: name all of haTlsCert, haTlsKey and haTlsCa")
+			}
+		}
 	}
 }
 
@@ -187,10 +216,16 @@ func (c *Config) Options() (Options, error) {
 	}
 	settings := newSettings(c, fs)
 	o := Options{
-		Name: c.Value("brokerName"), Cluster: c.Value("brokerClusterName"), ID: c.Int("brokerId"),
+		Name: c.Value("brokerName"), Cluster: c.Value("brokerClusterName"),
+		Role: roleNamed(c.Value("brokerRole")), ID: c.Int("brokerId"),
 		ListenAddr:        net.JoinHostPort(c.Value("bindAddress"), c.Value("listenPort")),
 		Advertise:         c.Value("brokerIP1"),
 		HAAddr:            net.JoinHostPort(c.Value("brokerIP2"), c.Value("haListenPort")),
+		HAListen:          net.JoinHostPort(c.Value("bindAddress"), c.Value("haListenPort")),
+		HAMaster:          c.Value("haMasterAddress"),
+		HAAuthKey:         c.Value("haAuthKeyFile"),
+		HATLS:             HATLS{On: c.Bool("haTlsEnable"), Cert: c.Value("haTlsCert"), Key: c.Value("haTlsKey"), CA: c.Value("haTlsCa")},
+		PreOnlineWait:     c.Duration("preOnlineWaitMillis"),
 		Namesrvs:          c.Namesrvs(),
 		FS:                fs,
 		Store:             c.storeOptions(fs, levels),
@@ -270,5 +305,37 @@ func reloadable(value func(key string) string) Reloadable {
 		MixedMessageType:     flag("enableMixedMessageType"),
 		QueryMax:             int(number("maxMsgsNumBatch")),
 		QueryUniqueMax:       int(number("defaultQueryMaxNum")),
+		OffsetCheckInSlave:   flag("offsetCheckInSlave"),
+		ForwardStaleWrites:   flag("forwardStaleWrites"),
+		RoleSwitch:           flag("roleSwitchEnable"),
+		ActingMaster:         flag("enableSlaveActingMaster"),
+		HA:                   haSettings(value),
 	}
+}
+
+// haSettings picks the settings of replication.
+func haSettings(value func(key string) string) replication.Settings {
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(value(key), 10, 64)
+		return n
+	}
+	millis := func(key string) time.Duration { return time.Duration(number(key)) * time.Millisecond }
+	s := replication.Settings{
+		SegmentBytes:         number("mappedFileSizeCommitLog"),
+		TransferBatch:        int(number("haTransferBatchSize")),
+		HeartbeatInterval:    millis("haSendHeartbeatInterval"),
+		HousekeepingInterval: millis("haHousekeepingInterval"),
+		MaxGapNotInSync:      number("haMaxGapNotInSync"),
+		InSyncReplicas:       int(number("inSyncReplicas")),
+		MinInSyncReplicas:    int(number("minInSyncReplicas")),
+		AllAckInSync:         value("allAckInSyncStateSet") == "true",
+		SlaveTimeout:         millis("slaveTimeout"),
+		AckFsync:             value("haAckLevel") == "fsync",
+		CopyAll:              value("haCopy") == "all",
+		RejoinTruncate:       value("rejoinTruncateEnable") == "true",
+	}
+	if value("haFlowControlEnable") == "true" {
+		s.FlowBytesPerSecond = number("maxHaTransferByteInSecond")
+	}
+	return s
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mqctl/store/vfs"
 )
 
 // mustLoad fills in a machine and loads.
@@ -147,9 +149,12 @@ func TestBadConfig(t *testing.T) {
 		{name: "huge size", file: "b.conf", text: "maxMessageSize=9999999EiB", err: []string{"is no size"}},
 		{name: "time", file: "b.conf", text: "syncFlushTimeout=soon", err: []string{"\"soon\" is no time"}},
 		{name: "fine time", file: "b.conf", text: "serverChannelMaxIdleTimeSeconds=500ms", err: []string{"finer than seconds"}},
-		{name: "slave", file: "b.conf", text: "brokerRole=SLAVE", err: []string{"b.conf:1: brokerRole: SLAVE is not possible: replication is not built yet"}},
-		{name: "sync master", file: "b.conf", text: "brokerRole=SYNC_MASTER", err: []string{"replication is not built yet"}},
-		{name: "id", file: "b.conf", text: "brokerId=1", err: []string{"b.conf:1: brokerId: 1 would be a slave"}},
+		{name: "slave", file: "b.conf", text: "brokerRole=SLAVE", err: []string{"brokerId: 0 is the id of a master, but brokerRole is SLAVE"}},
+		{name: "id", file: "b.conf", text: "brokerId=1", err: []string{"b.conf:1: brokerId: 1 is the id of a slave, but brokerRole is ASYNC_MASTER"}},
+		{name: "negative id", file: "b.conf", text: "brokerRole=SLAVE\nbrokerId=-1", err: []string{"b.conf:2: brokerId: -1 is negative"}},
+		{name: "master address", file: "b.conf", text: "haMasterAddress=master", err: []string{"haMasterAddress: \"master\" is not of the form host:port"}},
+		{name: "heartbeats", file: "b.conf", text: "haHousekeepingInterval=1000", err: []string{"b.conf:1: haHousekeepingInterval: 1000 ms is not longer"}},
+		{name: "tls", file: "b.conf", text: "haTlsEnable=true\nhaTlsKey=k\nhaTlsCa=c", err: []string{"haTlsCert: haTlsEnable is on"}},
 		{name: "raft", file: "b.conf", text: "enableDLegerCommitLog=true", err: []string{"enableDLegerCommitLog: true is not possible"}},
 		{name: "pool", file: "b.conf", text: "transientStorePoolEnable=true", err: []string{"is not possible"}},
 		{name: "sql", file: "b.conf", text: "enablePropertyFilter=true", err: []string{"SQL92"}},
@@ -366,4 +371,39 @@ func FuzzLoadConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Roles from a file: what a broker started from it would be, and what sends wait for.
+func TestRoleConfig(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		role       Role
+		id         int64
+		copies     int
+		warning    string
+	}{
+		{"nothing", "", AsyncMaster, 0, 1, ""},
+		{"sync master", "brokerRole=SYNC_MASTER", SyncMaster, 0, 2, "sends wait for 2 copies"},
+		{"sync master, unset", "brokerRole=SYNC_MASTER\ninSyncReplicas=0", SyncMaster, 0, 2, "sends wait for 2 copies"},
+		{"sync master as RocketMQ's", "brokerRole=SYNC_MASTER\ninSyncReplicas=1", SyncMaster, 0, 1, ""},
+		{"three copies", "brokerRole=SYNC_MASTER\ninSyncReplicas=3", SyncMaster, 0, 3, ""},
+		{"slave", "brokerRole=SLAVE\nbrokerId=2", Slave, 2, 1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := LoadConfig(ConfigInput{File: "b.conf", Data: []byte(tt.text), HostName: "h", HomeDir: "/home/x", FS: vfs.NewMem()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Options()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Role != tt.role || o.ID != tt.id || o.Reloadable.HA.InSyncReplicas != tt.copies {
+				t.Errorf("role %s id %d, %d copies", o.Role, o.ID, o.Reloadable.HA.InSyncReplicas)
+			}
+			if all := strings.Join(c.Warnings(), "\n"); strings.Contains(all, "sends wait for") != (tt.warning != "") || !strings.Contains(all, tt.warning) {
+				t.Errorf("warnings %q", all)
+			}
+		})
+	}
 }

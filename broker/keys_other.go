@@ -125,26 +125,35 @@ var otherKeys = []keyGroup{
 		`,
 	},
 	{
-		use: Fixed, section: "ha", text: "Replication is not built yet.",
+		use: Fixed, section: "ha", text: "A mode of failover that is not built.",
 		keys: `
-			allAckInSyncStateSet bool false, asyncLearner bool false, enableAutoInSyncReplicas bool false, haMasterAddress text?,
-			inSyncReplicas int 1, minInSyncReplicas int 1, totalReplicas int 1, syncMasterFlushOffsetWhenStartup bool false,
+			asyncLearner bool false, enableAutoInSyncReplicas bool false, syncMasterFlushOffsetWhenStartup bool false,
 			enableControllerMode bool false, controllerAddr text, fetchControllerAddrByDnsLookup bool false,
-			enableSlaveActingMaster bool false, enableRemoteEscape bool false, lockInStrictMode bool false,
+			enableRemoteEscape bool false, lockInStrictMode bool false,
 			isBrokerContainer bool false, isInBrokerContainer bool false, dLegerGroup text?, dLegerPeers text?, dLegerSelfId text?,
 			preferredLeaderId text?
 		`,
 	},
 	{
-		use: Ignored, section: "ha", text: "Tunes replication or failover, which are not built yet.",
+		use: Ignored, section: "ha", text: "Tunes a mode of failover that is not built.",
 		keys: `
 			brokerElectionPriority int 2147483647, checkSyncStateSetPeriod ms 5000, controllerHeartBeatTimeoutMills ms 10000,
-			haFlowControlEnable bool false, haHousekeepingInterval ms 20000, haMaxGapNotInSync bytes 268435456,
-			haMaxTimeSlaveNotCatchup ms 15000, haSendHeartbeatInterval ms 5000, haTransferBatchSize bytes 32768,
-			maxHaTransferByteInSecond bytes 104857600, maxSlaveResendLength bytes 268435456, offsetCheckInSlave bool false,
-			skipPreOnline bool false, slaveTimeout ms 3000, syncBrokerMemberGroupPeriod ms 1000, syncBrokerMetadataPeriod ms 5000,
-			syncControllerMetadataPeriod ms 10000, syncFromLastFile bool false, storePathDLedgerCommitLog text?,
+			haMaxTimeSlaveNotCatchup ms 15000, maxSlaveResendLength bytes 268435456,
+			skipPreOnline bool false, syncBrokerMemberGroupPeriod ms 1000, syncBrokerMetadataPeriod ms 5000,
+			syncControllerMetadataPeriod ms 10000, storePathDLedgerCommitLog text?,
 			storePathEpochFile text?, storePathBrokerIdentity text?
+		`,
+	},
+	{
+		use: Ignored, section: "ha", text: "The replicas of a name are those that are registered; inSyncReplicas says how many sends wait for.",
+		keys: `
+			totalReplicas int 1
+		`,
+	},
+	{
+		use: Ignored, section: "ha", text: "How much an empty slave copies is said by haCopy.",
+		keys: `
+			syncFromLastFile bool false
 		`,
 	},
 	{
@@ -309,19 +318,6 @@ var otherKeys = []keyGroup{
 		use: Ignored, section: "nameserver.embedded", own: true, text: "Order configuration is always returned.",
 		keys: `
 			nameserver.embedded.returnOrderTopicConfigToBroker bool true
-		`,
-	},
-	{
-		use: Fixed, section: "ha", own: true, text: "Replication is not built yet.",
-		keys: `
-			haCopy text all, haAckLevel text memory, haAuthKeyFile text, haTlsEnable bool false
-		`,
-	},
-	{
-		use: Ignored, section: "ha", own: true, text: "Tunes replication or failover, which are not built yet.",
-		keys: `
-			haTlsCert text, haTlsKey text, haTlsCa text, preOnlineWaitMillis ms 10000, forwardStaleWrites bool true,
-			roleSwitchEnable bool true, rejoinTruncateEnable bool true
 		`,
 	},
 	{

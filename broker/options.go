@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"mqctl/broker/delay"
+	"mqctl/replication"
 	"mqctl/store"
 	"mqctl/store/vfs"
 )
@@ -20,13 +22,26 @@ import (
 type Options struct {
 	Name    string // brokerName, [A-Za-z0-9._-]{1,127}
 	Cluster string // brokerClusterName, same characters
+	Role    Role   // brokerRole at the start
 	ID      int64  // brokerId: 0 = master
+	Epoch   int64  // of the role: the stateVersion of data versions; raised by each change of role
 
 	Listen     func(network, addr string) (net.Listener, error) // nil: net.Listen
 	ListenAddr string                                           // host:port of the main port; the fast port is port-2
 	Advertise  string                                           // IP address given to clients (brokerIP1)
-	HAAddr     string                                           // haServerAddr told to nameservers
-	Namesrvs   []string                                         // host:port each; nil: none
+	HAAddr     string                                           // haServerAddr told to nameservers; port 0: the one that was bound
+	HAListen   string                                           // host:port of the replication port; "": one above the main port
+	HAMaster   string                                           // haMasterAddress, where a slave's log comes from; "": told by nameservers
+	HAAuthKey  string                                           // haAuthKeyFile
+	HATLS      HATLS
+	// PreOnlineWait is how long a master that starts waits for the progress of
+	// its other replicas before its ports serve (preOnlineWaitMillis); 0: not at all.
+	PreOnlineWait time.Duration
+
+	// Dial connects to nameservers and other brokers; nil: TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	Namesrvs []string // host:port each; nil: none
 
 	FS            vfs.FS
 	Store         store.Options
@@ -75,6 +90,19 @@ type Reloadable struct {
 	QueryMax             int           // maxMsgsNumBatch, messages found by a key
 	QueryUniqueMax       int           // defaultQueryMaxNum, messages found by a unique key
 	ReturnZeroIfInMemory bool          // answer 0 to 14 for a young queue without progress
+
+	OffsetCheckInSlave bool // offsetCheckInSlave: a slave corrects offsets outside of a queue
+	ForwardStaleWrites bool // forwardStaleWrites: sends that reach a slave are relayed
+	RoleSwitch         bool // roleSwitchEnable
+	ActingMaster       bool // enableSlaveActingMaster
+	// HA are the settings of replication that both roles read.
+	HA replication.Settings
+}
+
+// HATLS are the files of encrypted replication (haTlsCert, haTlsKey, haTlsCa).
+type HATLS struct {
+	On            bool
+	Cert, Key, CA string
 }
 
 // defaultDelayLevels is messageDelayLevel of MessageStoreConfig.
@@ -137,6 +165,11 @@ func (o Options) withDefaults() Options {
 	if o.ReviveQueues == 0 {
 		o.ReviveQueues = 8
 	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -166,8 +199,10 @@ func (o Options) Validate() error {
 		return bad("brokerName", name, o.Name)
 	case !validIdentity(o.Cluster):
 		return bad("brokerClusterName", name, o.Cluster)
-	case o.ID != 0:
-		return bad("brokerId", "%d is a slave's id; only masters (0) are supported yet", o.ID)
+	case o.Role != Slave && o.ID != 0:
+		return bad("brokerId", "%d is a slave's id, but brokerRole is %s; a master has 0", o.ID, o.Role)
+	case o.Role == Slave && o.ID <= 0:
+		return bad("brokerId", "%d is no id of a slave; slaves have 1 and above", o.ID)
 	case o.FS == nil:
 		return bad("storePathRootDir", "no file system was given")
 	case o.Store.Dir == "":
@@ -183,6 +218,12 @@ func (o Options) Validate() error {
 	if _, _, err := splitListen(o.ListenAddr); err != nil {
 		return bad("listenPort", "%v", err)
 	}
+	if _, _, err := splitAddr(o.HAListen); o.HAListen != "" && err != nil {
+		return bad("haListenPort", "%v", err)
+	}
+	if _, _, err := splitAddr(o.HAMaster); o.HAMaster != "" && err != nil {
+		return bad("haMasterAddress", "%v", err)
+	}
 	if _, err := delay.ParseLevels(o.DelayLevels); err != nil {
 		return bad("messageDelayLevel", "%v", err)
 	}
@@ -196,6 +237,17 @@ func validIdentity(s string) bool {
 // splitListen takes the main address apart. Port 0 lets the system choose both
 // ports (tests); else the fast port (port-2) must be a port too.
 func splitListen(addr string) (host string, port int, err error) {
+	if host, port, err = splitAddr(addr); err != nil {
+		return "", 0, err
+	}
+	if port != 0 && port < 3 {
+		return "", 0, fmt.Errorf("port %d leaves no place for the fast port, which is two below", port)
+	}
+	return host, port, nil
+}
+
+// splitAddr takes host:port apart; port 0 is allowed.
+func splitAddr(addr string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", 0, fmt.Errorf("%q is not host:port", addr)
@@ -203,9 +255,6 @@ func splitListen(addr string) (host string, port int, err error) {
 	port, err = strconv.Atoi(text)
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("%q is not a port", text)
-	}
-	if port != 0 && port < 3 {
-		return "", 0, fmt.Errorf("port %d leaves no place for the fast port, which is two below", port)
 	}
 	return host, port, nil
 }

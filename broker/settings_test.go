@@ -62,7 +62,7 @@ func TestApply(t *testing.T) {
 		{name: "unknown", text: "slaveReadEnable=true\nslaveReadEnabel=true", code: 29, remark: "slaveReadEnabel: there is no such key; did you mean slaveReadEnable?"},
 		{name: "bad value", text: "brokerPermission=-1", code: 29, remark: "brokerPermission: -1 is out of range"},
 		{name: "absent feature", text: "enableControllerMode=true", code: 29, remark: "not built"},
-		{name: "slave", text: "brokerRole=SLAVE", code: 29, remark: "replication is not built"},
+		{name: "slave", text: "brokerRole=SLAVE", code: 29, remark: "0 is the id of a master"},
 		{name: "together", text: "haListenPort=10911", code: 29, remark: "the broker's own"},
 		{name: "no properties", text: "a=\\uXYZW", code: 29, remark: "hexadecimal"},
 		{name: "large", text: strings.Repeat("#", maxConfigBytes+1), code: 29, remark: "longer than"},

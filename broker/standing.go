@@ -24,6 +24,16 @@ func (r Role) String() string {
 	}
 }
 
+// roleNamed is the role that a checked value of brokerRole means.
+func roleNamed(name string) Role {
+	for _, r := range []Role{SyncMaster, Slave} {
+		if r.String() == name {
+			return r
+		}
+	}
+	return AsyncMaster
+}
+
 // standing is which part the broker plays at one moment. It is never changed,
 // only replaced as a whole, so handlers load it once and need no lock.
 type standing struct {
