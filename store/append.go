@@ -47,7 +47,7 @@ func (s *Store) AppendAll(b *Batch) {
 // appendLocked appends items from first on and returns the first that needs
 // another segment, or their number. The caller holds appendMu.
 func (s *Store) appendLocked(b *Batch, first int) int {
-	if s.closed.Load() || s.sick.Load() != nil {
+	if s.closed.Load() || s.sick.Load() != nil || s.replica.Load() {
 		b.fail(first, ServiceNotAvailable)
 		return len(b.Items)
 	}
@@ -242,8 +242,20 @@ func (s *Store) putError(st Status) error {
 // ErrClosed is why a closed store refuses writes.
 var ErrClosed = errors.New("the store is closed")
 
-// Writable is nil or why the store refuses writes (closed, disk full, sick disk).
+// Writable is nil or why the store refuses messages (closed, disk full, sick
+// disk, a replica).
 func (s *Store) Writable() error {
+	if err := s.broken(); err != nil {
+		return err
+	}
+	if s.replica.Load() {
+		return ErrReplica
+	}
+	return nil
+}
+
+// broken is nil or why nothing at all can be appended.
+func (s *Store) broken() error {
 	if s.closed.Load() {
 		return ErrClosed
 	}

@@ -61,15 +61,17 @@ type dispatcher struct {
 // push hands items [first, next) to dispatch. The caller holds appendMu.
 func (s *Store) push(b *Batch, first, next int) {
 	d := &s.disp
+	last := int64(-1)
 	d.pendMu.Lock()
 	for i := first; i < next; i++ {
 		it := &b.Items[i]
 		if it.Size == 0 {
 			continue
 		}
+		last = int64(it.Phys)
 		if d.scanning || len(d.fresh.entries) >= maxPending {
 			d.scanning = true
-			break
+			continue
 		}
 		d.fresh.entries = append(d.fresh.entries, entry{
 			q: it.Queue, offset: int64(it.QueueOffset), phys: int64(it.Phys), millis: it.StoreMillis,
@@ -79,6 +81,7 @@ func (s *Store) push(b *Batch, first, next int) {
 	}
 	d.pendMu.Unlock()
 	s.storedMillis.Store(s.lastMillis)
+	s.lastPhys.Store(last)
 	s.queuedEnd.Store(int64(b.end))
 }
 
@@ -210,8 +213,15 @@ func (s *Store) dispatchRecord(v record.View) error {
 }
 
 // entryOf is the dispatch entry of a record. Only one that belongs into a queue
-// has its queue set.
+// has its queue set. The caller holds the dispatch lock.
 func (s *Store) entryOf(v record.View) (entry, []int32) {
+	e, hashes := s.describe(v, s.hashBuf[:0])
+	s.hashBuf = hashes
+	return e, hashes
+}
+
+// describe is entryOf for any caller: the hashes are appended to dst.
+func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
 	var p Properties
 	p.parse(v.Properties())
 	e := entry{
@@ -228,13 +238,12 @@ func (s *Store) entryOf(v record.View) (entry, []int32) {
 			}
 		}
 	}
-	var hashes []int32
 	if s.index != nil && e.kind != logOnly {
-		s.hashBuf = p.appendHashes(s.hashBuf[:0], v.Topic())
-		hashes = s.hashBuf
+		n := len(dst)
+		dst = p.appendHashes(dst, v.Topic())
+		e.hashes = uint16(len(dst) - n)
 	}
-	e.hashes = uint16(len(hashes))
-	return e, hashes
+	return e, dst
 }
 
 // dispatchEntry gives one record its unit and its index entries. An error of
@@ -242,10 +251,17 @@ func (s *Store) entryOf(v record.View) (entry, []int32) {
 // without but consumers not.
 func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
 	if e.kind == queued && !e.q.gone.Load() {
-		if err := e.q.cq.Append(consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}); err != nil {
+		u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
+		placed, err := e.q.cq.AppendAt(e.offset, u)
+		if !placed && err == nil {
+			err = s.misfit(e, u)
+		}
+		if err != nil {
 			return fmt.Errorf("write queue %d of topic %s: %w", e.q.id, e.q.topic, err)
 		}
-		e.q.max.Store(e.offset + 1)
+		if placed {
+			s.setEnd(e.q, e.offset+1)
+		}
 		s.touch(e.q)
 	}
 	for _, h := range hashes {

@@ -46,6 +46,11 @@ type Options struct {
 	IndexEntries   int  // maxIndexNum, 20000000
 	IndexOff       bool // messageIndexEnable=false
 
+	// Replica opens the store as one that follows a master (SetReplica). Then
+	// a recovery never puts anything in the place of damage behind what is known to be
+	// on disk: it cuts there, as the master has what follows.
+	Replica bool
+
 	SyncFlush     bool          // flushDiskType=SYNC_FLUSH
 	FlushInterval time.Duration // flushIntervalCommitLog, 500 ms
 	FlushTimeout  time.Duration // syncFlushTimeout, 5 s

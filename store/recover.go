@@ -40,6 +40,7 @@ type recovery struct {
 	shifted   int        // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	buf       []byte
+	blank     int64 // where a blank begins that ends the log, -1 if none does
 }
 
 // errGap says that a queue lacks units of records before the scan.
@@ -65,6 +66,9 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	if r.shifted > 0 {
 		r.note("%d messages state another number than the one they have in their queue", r.shifted)
 	}
+	if end, err = r.unfinished(end); err != nil {
+		return err
+	}
 	cut, err := s.log.SetEnd(end, s.ownDir, r.trusted)
 	if err != nil {
 		return err
@@ -74,6 +78,16 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 		r.note("the log ends at %d: %d bytes of an unfinished write behind it were cleared", end, cut)
 	}
 	return r.finish(end)
+}
+
+// unfinished takes a blank back whose padding may have been cut off by a crash.
+func (r *recovery) unfinished(end int64) (int64, error) {
+	noted, err := r.s.notedBlank()
+	if err != nil || noted < 0 || noted != r.blank {
+		return end, err
+	}
+	r.trusted = false // what follows is to be cleared
+	return noted, nil
 }
 
 func (r *recovery) note(format string, args ...any) {
@@ -269,6 +283,7 @@ func (r *recovery) scan() (end int64, err error) {
 	sc := log.Scan(r.from, false)
 	last := int64(0) // store time of the record before
 	defer func() { r.rec.FilesChecked += sc.Crossed }()
+	r.blank = -1
 	for {
 		v, err := sc.Next()
 		var bad *commitlog.BadError
@@ -280,13 +295,19 @@ func (r *recovery) scan() (end int64, err error) {
 				return 0, err
 			}
 		case errors.Is(err, io.EOF):
+			if log.SameSegment(sc.Blank, sc.Pos()-1) {
+				r.blank = sc.Blank
+			}
 			return sc.Pos(), nil
 		case errors.As(err, &bad):
+			if sc.Blank >= 0 && bad.Pos == log.SegmentEnd(sc.Blank) {
+				r.blank = sc.Blank
+			}
 			next, more, err := r.behind(bad, last)
 			if err != nil {
 				return 0, err
 			}
-			if !more {
+			if !more || r.leave(bad, next) {
 				return bad.Pos, nil
 			}
 			if err := r.bridge(bad, next); err != nil {
@@ -400,4 +421,15 @@ func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
 		r.s.touch(q)
 	}
 	return nil
+}
+
+// leave says that good records behind damage are left to the master, which has
+// them and what is damaged here too. What was safe on disk is repaired like in a
+// master, since all behind it would have to be copied again.
+func (r *recovery) leave(bad *commitlog.BadError, next int64) bool {
+	if !r.s.opt.Replica || r.inv.lastWriter && bad.Pos < r.inv.progress.dispatched {
+		return false
+	}
+	r.note("the log is damaged from %d to %d (%v): it is cut there, the master has what follows", bad.Pos, next, bad.Err)
+	return true
 }

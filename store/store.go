@@ -59,6 +59,11 @@ type Store struct {
 	writeWake   chan struct{}
 	keep        keeper
 
+	raw      rawState
+	replica  atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
+	lastPhys atomic.Int64  // where the newest record begins; -1: RecordBefore knows
+	cuts     atomic.Uint64 // grows when messages are taken back: what is read meanwhile counts no more
+
 	running atomic.Bool
 	closed  atomic.Bool
 	full    atomic.Bool
@@ -139,6 +144,8 @@ func newStore(o Options) *Store {
 	if s.memoryBytes <= 0 {
 		s.memoryBytes = machineMemory()
 	}
+	s.lastPhys.Store(-1)
+	s.replica.Store(o.Replica)
 	s.queues.topics = map[string]*topicQueues{}
 	s.batches.New = func() any { return new(Batch) }
 	s.bursts.New = func() any { return new(batchMemory) }

@@ -241,3 +241,11 @@ func (f osFile) extend(size int64) error {
 	}
 	return f.Truncate(size)
 }
+
+// Descriptor returns the file of the operating system behind f, for calls that
+// pass bytes on without copying them; false for one that is elsewhere. The file
+// belongs to f: use it no longer than that, and never by its own position.
+func Descriptor(f File) (*os.File, bool) {
+	o, ok := f.(osFile)
+	return o.File, ok
+}

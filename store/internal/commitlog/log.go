@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -24,10 +25,18 @@ import (
 	"mqctl/store/vfs"
 )
 
-// segment is one file.
+// segment is one file. Whoever uses the file beyond a read holds it by refs, so
+// that a cut closes it when the last of them is done.
 type segment struct {
 	base int64
 	f    vfs.File
+	refs atomic.Int32 // 1 for the log
+}
+
+func newSegment(base int64, f vfs.File) *segment {
+	s := &segment{base: base, f: f}
+	s.refs.Store(1)
+	return s
 }
 
 // Log is an open commit log.
@@ -71,7 +80,7 @@ func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserv
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
-		segs = append(segs, &segment{base: found.Base, f: f})
+		segs = append(segs, newSegment(found.Base, f))
 		l.segs.Store(&segs)
 		l.end.Store(found.Base + segBytes)
 	}
@@ -214,7 +223,7 @@ func (l *Log) makeSegment(base int64) (*segment, error) {
 		// What cannot be removed stays an unused segment, which is harmless.
 		return nil, errors.Join(err, f.Close(), l.fs.Remove(name))
 	}
-	return &segment{base: base, f: f}, nil
+	return newSegment(base, f), nil
 }
 
 // DropReady removes a prepared segment that was not used.
@@ -300,6 +309,9 @@ func (l *Log) Read(dst []byte, pos int64) (bool, error) {
 	n, err := s.f.ReadAt(dst, pos-s.base)
 	if n == len(dst) {
 		return true, nil
+	}
+	if errors.Is(err, fs.ErrClosed) {
+		err = nil // cut off since
 	}
 	return false, err
 }

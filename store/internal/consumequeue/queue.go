@@ -111,6 +111,18 @@ func (q *Queue) Append(u Unit) error {
 	return q.appendLocked(u)
 }
 
+// AppendAt adds u if unit is the number of the next one, and reports whether
+// it is. An error is one of Append.
+func (q *Queue) AppendAt(unit int64, u Unit) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if unit != q.end {
+		return false, nil
+	}
+	err := q.appendLocked(u)
+	return err == nil, err
+}
+
 func (q *Queue) appendLocked(u Unit) error {
 	if q.ringFull() {
 		if err := q.makeRoom(); err != nil {
