@@ -104,7 +104,7 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	so := b.opts.Store
 	r := b.opts.Reloadable
 	so.DelayLevels = levels
-	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, r.MemoryRatio, r.DiskWarnRatio
+	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.DiskWarnRatio
 	so.OnArrival = b.arrived
 	st, rec, err := store.Open(so)
 	if err != nil {
@@ -182,7 +182,8 @@ func (b *Broker) build(levels int32) {
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled}
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
-		store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now}
+		store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand, peers: &b.peers,
+		counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
 	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, pool: b.data, guard: b.runPooled}
 	b.clients = &clientHandler{topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
 		guard: b.runPooled, announce: b.announce}
@@ -207,7 +208,7 @@ func (b *Broker) reload(r Reloadable) {
 			b.log.Error("the template of new topics could not be made; autoCreateTopicEnable has no effect until it is", "err", err)
 		}
 	}
-	b.store.SetMemoryRatio(r.MemoryRatio)
+	b.readsChanged(&old.Reloadable)
 	b.store.SetMaxMessage(r.MaxMessage)
 	b.store.SetDiskFullRatio(r.DiskWarnRatio)
 }

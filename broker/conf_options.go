@@ -290,6 +290,7 @@ func reloadable(value func(key string) string) Reloadable {
 		AutoCreateGroup:      flag("autoCreateSubscriptionGroup"),
 		SlaveRead:            flag("slaveReadEnable"),
 		MemoryRatio:          int(number("accessMessageInMemoryMaxRatio")),
+		PullWindow:           time.Duration(number("pullStatsWindow")) * time.Millisecond,
 		MaxMessage:           int(number("maxMessageSize")),
 		LongPolling:          flag("longPollingEnable"),
 		ShortPolling:         time.Duration(number("shortPollingTimeMills")) * time.Millisecond,

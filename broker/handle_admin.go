@@ -61,7 +61,7 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 
 		remoting.ReqGetBrokerRuntimeInfo: status.status,
 		remoting.ReqGetBrokerHAStatus:    status.ha,
-		remoting.ReqMqctlInspect:         status.inspect,
+		remoting.ReqMqctlInspect:         b.inspector().serve,
 	}
 }
 

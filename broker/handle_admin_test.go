@@ -402,7 +402,7 @@ func TestFigures(t *testing.T) {
 			{317, map[string]string{"isOrder": "true"}, `{"g":[]}`},
 			{303, map[string]string{"topic": "T", "group": "g"}, `"delayTime":` + fmt.Sprint(time.Now().UnixMilli()-began-1000) + `,"maxTimeStamp":` + fmt.Sprint(began+2000)},
 			{907, nil, `{"haClientRuntimeInfo":{"lastReadTimestamp":0,"lastWriteTimestamp":0,"masterFlushOffset":0,"maxOffset":0,"transferredByteInSecond":0},"haConnectionInfo":[],"inSyncSlaveNums":0,"master":true,"masterCommitLogMaxOffset":`},
-			{30001, map[string]string{"what": "offsets"}, `{"minOffset":0,"flushedOffset":`},
+			{30001, map[string]string{"what": "offsets"}, `{"broker":"golden-a","brokerId":0,"role":"ASYNC_MASTER","minOffset":0,"maxOffset":`},
 		} {
 			resp := r.call(c.code, c.ext, nil)
 			if resp.Code != 0 || !strings.Contains(string(resp.Body), c.want) {

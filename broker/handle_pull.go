@@ -30,8 +30,19 @@ type pullHandler struct {
 	holds   *hold.Pulls
 	pool    *pool
 	now     func() time.Time
+	stand   *standingRef
+	peers   *peersRef
+	acked   ackedBy // nil: no slave's progress is known
+	counts  *pullStats
+	resets  pendingResets // nil: none are kept
 
 	buffers sync.Pool // of *pullBuffer
+}
+
+// pendingResets are server-side resets that no pull has seen yet
+// (*subgroup.Offsets).
+type pendingResets interface {
+	TakeReset(group, topic []byte, queue int32) (target int64, ok bool)
 }
 
 // pullBuffer is what a read is collected in until it is queued for the socket.
@@ -78,6 +89,7 @@ type pullVerdict struct {
 	remark    string
 	forbidden int
 	create    bool
+	unknown   bool // the group, topic or queue: a slave's master may know it
 }
 
 // pullGrant is what the checks found.
@@ -102,13 +114,21 @@ func (h *pullHandler) serve(s *session, r *remoting.Request) {
 
 // run checks, reads and answers, or holds the pull, or gives it to the pool.
 func (h *pullHandler) run(x pullRun) {
-	l := h.live.Load()
-	g, v := h.check(l, &x)
+	l, st := h.live.Load(), h.stand.Load()
+	if st.isSlave() && !l.SlaveRead {
+		// Before all checks, as RocketMQ's rejectRequest.
+		x.call.Reply(remoting.CodeSystemBusy, slaveRefuses, remoting.None{}, nil)
+		return
+	}
+	g, v := h.check(l, st, &x)
 	if v.create {
 		h.later(x)
 		return
 	}
 	if v.code != 0 {
+		if v.unknown && st.isSlave() && h.sendBack(st, &x) {
+			return
+		}
 		var ext remoting.ExtEncoder = remoting.None{}
 		if v.forbidden != 0 {
 			ext = &header.PullForbiddenReply{ForbiddenType: int32(v.forbidden)}
@@ -129,11 +149,30 @@ func (h *pullHandler) run(x pullRun) {
 	if x.first && head.SysFlag&header.PullCommitOffset != 0 {
 		h.offsets.Commit(head.ConsumerGroup, head.Topic, head.QueueID, head.CommitOffset)
 	}
-	h.read(l, x, g, q, offset)
+	h.read(l, st, x, g, q, offset)
+}
+
+// slaveRefuses is the remark of a slave that serves no reads.
+const slaveRefuses = "[REJECTREQUEST]system busy, start flow control for a while"
+
+// sendBack answers a pull for a group, topic or queue that a slave does not know
+// (yet) with the master, which may. Not if the client comes back from there.
+func (h *pullHandler) sendBack(st *standing, x *pullRun) bool {
+	head, conn := x.head, x.call.Conn.ID()
+	now := h.now().UnixMilli()
+	if !st.MasterAlive || h.counts.returned(head.ConsumerGroup, head.Topic, head.QueueID, conn, head.QueueOffset, now) {
+		return false
+	}
+	a := pullAnswer{code: remoting.CodePullRetryImmediately, next: head.QueueOffset, why: redirectedToMaster}
+	h.counts.note(&pullNote{group: head.ConsumerGroup, topic: head.Topic, queue: head.QueueID, conn: conn, self: st.ID,
+		offset: head.QueueOffset, answer: &a, behind: -1, nowMillis: now})
+	*x.reply = header.PullMessageReply{SuggestWhichBrokerID: a.suggest, NextBeginOffset: a.next}
+	x.call.Reply(a.code, store.NoMatchedLogicQueue.String(), x.reply, nil)
+	return true
 }
 
 // read reads the store and answers, or parks the pull.
-func (h *pullHandler) read(l *live, x pullRun, g pullGrant, q *store.Queue, offset record.QueueOffset) {
+func (h *pullHandler) read(l *live, st *standing, x pullRun, g pullGrant, q *store.Queue, offset record.QueueOffset) {
 	buf, ok := h.buffers.Get().(*pullBuffer)
 	if !ok {
 		buf = &pullBuffer{}
@@ -142,33 +181,66 @@ func (h *pullHandler) read(l *live, x pullRun, g pullGrant, q *store.Queue, offs
 	if g.sub != nil {
 		filter = g.sub
 	}
-	data, res := h.store.Read(buf.b[:0], q, offset, max(1, int(x.head.MaxMsgNums)), filter)
+	head := x.head
+	var data []byte
+	var res store.ReadResult
+	if target, reset := h.reset(head); reset {
+		data, res = buf.b[:0], store.ReadResult{Status: store.OffsetReset, Next: record.QueueOffset(target), Min: q.Min(), Max: q.Max()}
+	} else {
+		data, res = h.store.Read(buf.b[:0], q, offset, max(1, int(head.MaxMsgNums)), filter)
+	}
 	if res.Err != nil && res.Count == 0 {
 		// Anything else would make the client skip messages, or ask again at once.
 		h.keep(buf, data)
 		x.call.Reply(remoting.CodeSystemError, res.Err.Error(), remoting.None{}, nil)
 		return
 	}
-	code := pullCode(res.Status, offset)
-	if code == remoting.CodePullNotFound && x.first && x.head.SysFlag&header.PullSuspend != 0 && h.park(l, x, g, q, offset) {
+	now := h.now().UnixMilli()
+	f := pullFacts{stand: st, live: l, group: g.group, peers: h.peers.Load(), acked: h.acked, status: res.Status,
+		offset: offset, next: res.Next, slow: res.Slow, need: res.LastEnd}
+	if f.need == 0 && l.SlaveRead && !st.isSlave() && len(f.peers) > 0 {
+		f.need = h.store.EndBefore(q, res.Next)
+	}
+	conn := x.call.Conn.ID()
+	if st.isSlave() && pullCode(res.Status, offset) == remoting.CodePullOffsetMoved {
+		f.returned = h.counts.returned(head.ConsumerGroup, head.Topic, head.QueueID, conn, int64(offset), now)
+	}
+	a := decide(&f)
+	if a.code == remoting.CodePullNotFound && x.first && head.SysFlag&header.PullSuspend != 0 && h.park(l, st, x, g, q, offset, res.Max) {
 		h.keep(buf, data)
 		return
 	}
-	head := x.head
-	h.offsets.NotePull(head.ConsumerGroup, head.Topic, head.QueueID, int64(res.Next))
+	h.offsets.NotePull(head.ConsumerGroup, head.Topic, head.QueueID, a.next)
+	n := pullNote{group: head.ConsumerGroup, topic: head.Topic, queue: head.QueueID, conn: conn, self: st.ID, offset: int64(offset),
+		answer: &a, slow: res.Slow, behind: -1, nowMillis: now}
+	switch {
+	case res.LastEnd > 0:
+		n.behind, n.phys = res.Behind, int64(res.Last)
+	case res.Status == store.OffsetOverflowOne || res.Status == store.NoMessageInQueue && offset == 0:
+		n.behind, n.phys = 0, int64(f.need)
+	}
+	h.counts.note(&n)
 	*x.reply = header.PullMessageReply{
-		SuggestWhichBrokerID: suggest(l, g.group, res.Slow),
-		NextBeginOffset:      int64(res.Next), MinOffset: int64(res.Min), MaxOffset: int64(res.Max),
+		SuggestWhichBrokerID: a.suggest,
+		NextBeginOffset:      a.next, MinOffset: int64(res.Min), MaxOffset: int64(res.Max),
 		TopicSysFlag: g.topic.TopicSysFlag, GroupSysFlag: g.group.GroupSysFlag,
 	}
-	if code == remoting.CodeSuccess {
+	if a.code == remoting.CodeSuccess {
 		h.stats.Got(head.Topic, head.ConsumerGroup, int64(res.Count), int64(res.Bytes))
-		x.call.Reply(code, res.Status.String(), x.reply, data)
+		x.call.Reply(a.code, res.Status.String(), x.reply, data)
 	} else {
 		h.stats.GetMiss()
-		x.call.Reply(code, res.Status.String(), x.reply, nil)
+		x.call.Reply(a.code, res.Status.String(), x.reply, nil)
 	}
 	h.keep(buf, data)
+}
+
+// reset is where a server-side reset sends this queue; only once.
+func (h *pullHandler) reset(head *header.PullMessage) (int64, bool) {
+	if h.resets == nil {
+		return 0, false
+	}
+	return h.resets.TakeReset(head.ConsumerGroup, head.Topic, head.QueueID)
 }
 
 func (h *pullHandler) keep(buf *pullBuffer, data []byte) {
@@ -178,41 +250,8 @@ func (h *pullHandler) keep(buf *pullBuffer, data []byte) {
 	}
 }
 
-// suggest is the broker id that the client should pull from next: by the
-// group's settings when reading from slaves is on, else the master (rows of a
-// master in PullMessageProcessor.composeResponseHeader).
-func suggest(l *live, g *subgroup.Config, slow bool) int64 {
-	switch {
-	case !l.SlaveRead:
-		return 0
-	case slow:
-		return g.WhichBrokerWhenConsumeSlowly
-	default:
-		return g.BrokerID
-	}
-}
-
-// pullCode maps what the store found to the answer's code.
-func pullCode(st store.ReadStatus, offset record.QueueOffset) int {
-	switch st {
-	case store.Found:
-		return remoting.CodeSuccess
-	case store.NoMatchedMessage, store.MessageWasRemoving:
-		return remoting.CodePullRetryImmediately
-	case store.NoMatchedLogicQueue, store.NoMessageInQueue:
-		if offset != 0 {
-			return remoting.CodePullOffsetMoved
-		}
-		return remoting.CodePullNotFound
-	case store.OffsetFoundNull, store.OffsetOverflowOne:
-		return remoting.CodePullNotFound
-	default: // OffsetOverflowBadly, OffsetTooSmall, OffsetReset
-		return remoting.CodePullOffsetMoved
-	}
-}
-
 // check is rows 1 to 10 of the checks, in RocketMQ's order.
-func (h *pullHandler) check(l *live, x *pullRun) (g pullGrant, v pullVerdict) {
+func (h *pullHandler) check(l *live, st *standing, x *pullRun) (g pullGrant, v pullVerdict) {
 	head := x.head
 	if !l.readable() {
 		return g, forbid(forbidBroker, "the broker[%s] pulling message is forbidden", h.here.ip)
@@ -220,20 +259,20 @@ func (h *pullHandler) check(l *live, x *pullRun) (g pullGrant, v pullVerdict) {
 	if x.lite && !l.LitePull {
 		return g, forbid(forbidBroker, "the broker[%s] for lite pull consumer is forbidden", h.here.ip)
 	}
-	if g.group, v = h.group(x); g.group == nil {
+	if g.group, v = h.group(st, x); g.group == nil {
 		return g, v
 	}
 	if !g.group.ConsumeEnable {
 		return g, forbid(forbidGroup, "subscription group no permission, %s", head.ConsumerGroup)
 	}
 	if g.topic = h.topics.GetBytes(head.Topic); g.topic == nil {
-		return g, deny(remoting.CodeTopicNotExist, "topic[%s] not exist, apply first please! \n%s", head.Topic, seeFAQ)
+		return g, missingHere(remoting.CodeTopicNotExist, "topic[%s] not exist, apply first please! \n%s", head.Topic, seeFAQ)
 	}
 	if g.topic.Perm&topic.PermRead == 0 {
 		return g, forbid(forbidTopic, "the topic[%s] pulling message is forbidden", head.Topic)
 	}
 	if head.QueueID < 0 || head.QueueID >= g.topic.ReadQueueNums {
-		return g, deny(remoting.CodeInvalidParameter, "queueId[%d] is illegal, topic:[%s] topicConfig.readQueueNums:[%d] consumer:[/%s]",
+		return g, missingHere(remoting.CodeInvalidParameter, "queueId[%d] is illegal, topic:[%s] topicConfig.readQueueNums:[%d] consumer:[/%s]",
 			head.QueueID, head.Topic, g.topic.ReadQueueNums, x.call.Conn.RemoteAddr())
 	}
 	if head.SysFlag&header.PullSubscription != 0 {
@@ -244,13 +283,17 @@ func (h *pullHandler) check(l *live, x *pullRun) (g pullGrant, v pullVerdict) {
 	return g, v
 }
 
-// group finds the group's settings, or what to do without them.
-func (h *pullHandler) group(x *pullRun) (*subgroup.Config, pullVerdict) {
+// group finds the group's settings, or what to do without them. A slave makes no
+// groups: it serves one that its master may make with the defaults, and keeps nothing.
+func (h *pullHandler) group(st *standing, x *pullRun) (*subgroup.Config, pullVerdict) {
 	if g := h.groups.GetBytes(x.head.ConsumerGroup); g != nil {
 		return g, pullVerdict{}
 	}
 	name := string(x.head.ConsumerGroup)
-	if h.groups.CanCreate(name) {
+	if can := h.groups.CanCreate(name); can && st.isSlave() {
+		g := subgroup.Defaults(name)
+		return &g, pullVerdict{}
+	} else if can {
 		if !x.may {
 			return nil, pullVerdict{create: true}
 		}
@@ -262,7 +305,7 @@ func (h *pullHandler) group(x *pullRun) (*subgroup.Config, pullVerdict) {
 			return g, pullVerdict{}
 		}
 	}
-	return nil, deny(remoting.CodeSubscriptionGroupNotExist, "subscription group [%s] does not exist, \n%s", name, seeFAQ)
+	return nil, missingHere(remoting.CodeSubscriptionGroupNotExist, "subscription group [%s] does not exist, \n%s", name, seeFAQ)
 }
 
 // carried builds the subscription that came with the pull (sysFlag bit 4).
@@ -321,6 +364,13 @@ func deny(code int, format string, args ...any) pullVerdict {
 	return pullVerdict{code: code, remark: fmt.Sprintf(format, args...)}
 }
 
+// missingHere refuses what another replica may have.
+func missingHere(code int, format string, args ...any) pullVerdict {
+	v := deny(code, format, args...)
+	v.unknown = true
+	return v
+}
+
 func forbid(kind int, format string, args ...any) pullVerdict {
 	return pullVerdict{code: remoting.CodeNoPermission, remark: fmt.Sprintf(format, args...), forbidden: kind}
 }
@@ -366,8 +416,9 @@ func (h *pullHandler) later(x pullRun) {
 }
 
 // park holds the pull until a message for it arrives or its time is up. False:
-// too many are held, or it asked for no time.
-func (h *pullHandler) park(l *live, x pullRun, g pullGrant, q *store.Queue, offset record.QueueOffset) bool {
+// too many are held, or it asked for no time. end is the queue's: a pull that lies
+// before what a slave holds waits for whatever comes next.
+func (h *pullHandler) park(l *live, st *standing, x pullRun, g pullGrant, q *store.Queue, offset, end record.QueueOffset) bool {
 	wait := l.ShortPolling
 	if l.LongPolling {
 		wait = time.Duration(min(max(x.head.SuspendTimeoutMillis, 0), longestHold.Milliseconds())) * time.Millisecond
@@ -375,11 +426,18 @@ func (h *pullHandler) park(l *live, x pullRun, g pullGrant, q *store.Queue, offs
 	if wait <= 0 {
 		return false
 	}
+	if st.isSlave() {
+		offset = max(offset, end)
+	}
 	p := h.own(x)
 	p.run.first, p.run.warm, p.sub = false, true, g.sub
 	conn := x.call.Conn
 	if !h.holds.Park(q, offset, h.now().Add(wait), g.group.GroupName, conn.ID(), p) {
 		return false
+	}
+	if h.live.Load() != l || h.stand.Load() != st {
+		// What changed before Park woke nobody.
+		h.holds.Changed(g.group.GroupName)
 	}
 	select {
 	case <-conn.Gone():

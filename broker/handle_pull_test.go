@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -349,74 +347,6 @@ func TestFastPort(t *testing.T) {
 		r.wants(r.callOn(r.client, fast, 11, pullExt("g", "T", 0, 0), nil), 0, "FOUND")
 		r.wants(r.callOn(r.client, fast, 310, v2(sendExt("T", 0, "")), []byte("b")), 0, "")
 		r.wants(r.callOn(r.client, fast, 9999, nil, nil), 3, " request type 9999 not supported")
-	})
-}
-
-// TestSuggestion replays the rows of a master recorded from RocketMQ 5.3.3:
-// slaveReadEnable, the memory ratio and the group's two ids against the position
-// of the pull (testdata/ha/README.md).
-func TestSuggestion(t *testing.T) {
-	type row struct {
-		Case    string `json:"case"`
-		Read    bool   `json:"slaveReadEnable_master"`
-		Ratio   int    `json:"accessMessageInMemoryMaxRatio"`
-		Broker  int64  `json:"group_brokerId"`
-		Slowly  int64  `json:"group_whichBrokerWhenConsumeSlowly"`
-		Remark  string `json:"remark"`
-		Code    int    `json:"code"`
-		Suggest string `json:"suggestWhichBrokerId"`
-		Offset  int64  `json:"requestOffset"`
-		Next    string `json:"nextBeginOffset"`
-		Min     string `json:"minOffset"`
-		Max     string `json:"maxOffset"`
-	}
-	f, err := os.Open("../testdata/ha/pull-suggestion-master.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var rows []row
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		var x row
-		if err := json.Unmarshal(sc.Bytes(), &x); err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, x)
-	}
-	if len(rows) < 100 {
-		t.Fatalf("only %d rows", len(rows))
-	}
-	inBubble(t, func(t *testing.T) {
-		r := start(t, nil)
-		for range 20 {
-			r.mustSend("Full", 0, strings.Repeat("x", 100), "TAGS", "TagA")
-		}
-		r.mustSend("Full", 1, "another queue")
-		testTopics(t, r)
-		for _, x := range rows {
-			name := fmt.Sprintf("%s R=%t ratio=%d b=%d s=%d at %d", x.Case, x.Read, x.Ratio, x.Broker, x.Slowly, x.Offset)
-			live := r.b.live.Load().Reloadable
-			live.SlaveRead, live.MemoryRatio = x.Read, x.Ratio
-			r.b.reload(live)
-			c := subgroup.Defaults("g")
-			c.BrokerID, c.WhichBrokerWhenConsumeSlowly = x.Broker, x.Slowly
-			if _, err := r.b.groups.Put(c); err != nil {
-				t.Fatal(err)
-			}
-			topic, queue, change := "Full", 0, []string(nil)
-			switch x.Remark {
-			case "NO_MESSAGE_IN_QUEUE":
-				topic, queue = "Plain", 3
-			case "NO_MATCHED_MESSAGE":
-				change = []string{"subscription", "NoSuchTag"}
-			}
-			resp, _ := r.pull("g", topic, queue, x.Offset, change...)
-			got := row{x.Case, x.Read, x.Ratio, x.Broker, x.Slowly, resp.Remark, resp.Code, resp.Ext["suggestWhichBrokerId"], x.Offset,
-				resp.Ext["nextBeginOffset"], resp.Ext["minOffset"], resp.Ext["maxOffset"]}
-			if got != x {
-				t.Errorf("%s: got %+v, want %+v", name, got, x)
-			}
-		}
 	})
 }
 

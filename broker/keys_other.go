@@ -321,12 +321,6 @@ var otherKeys = []keyGroup{
 		`,
 	},
 	{
-		use: Ignored, section: "read", own: true, text: "Tunes ways of reading that this broker does not have.",
-		keys: `
-			pullStatsWindow ms 60000
-		`,
-	},
-	{
 		use: Ignored, section: "http", own: true, text: "The health port serves health and readiness only.",
 		keys: `
 			http.metrics bool true, http.pprof bool true

@@ -74,7 +74,8 @@ type Reloadable struct {
 	AutoCreateTopic      bool
 	AutoCreateGroup      bool
 	SlaveRead            bool          // slaveReadEnable
-	MemoryRatio          int           // accessMessageInMemoryMaxRatio, percent
+	MemoryRatio          int           // accessMessageInMemoryMaxRatio, percent; a slave uses 10 less
+	PullWindow           time.Duration // pullStatsWindow; 0 means a minute
 	MaxMessage           int           // maxMessageSize, bytes of one body
 	LongPolling          bool          // longPollingEnable
 	ShortPolling         time.Duration // shortPollingTimeMills, used without LongPolling

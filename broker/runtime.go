@@ -26,7 +26,7 @@ const capabilities = "MQCTL_INSPECT"
 // noTransientPool is what RocketMQ tells of its buffer pool when it has none.
 const noTransientPool = "2147483647"
 
-// runtimeAdmin tells how the broker is: 28, 907 and MQCTL_INSPECT.
+// runtimeAdmin tells how the broker is: 28 and 907.
 type runtimeAdmin struct {
 	version  string // of this program
 	start    time.Time
@@ -183,25 +183,4 @@ func humanBytes(n int64) string {
 func (a *runtimeAdmin) ha(_ context.Context, r *remoting.Request) {
 	out := body.HAStatus{Master: true, MasterCommitLogMaxOffset: int64(a.store.Positions().Max)}
 	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
-}
-
-// positions is the answer to MQCTL_INSPECT what=offsets: bytes of the commit log.
-type positions struct {
-	MinOffset        int64 `json:"minOffset"`
-	FlushedOffset    int64 `json:"flushedOffset"`
-	MaxOffset        int64 `json:"maxOffset"`
-	ConfirmedOffset  int64 `json:"confirmedOffset"`
-	DispatchedOffset int64 `json:"dispatchedOffset"`
-}
-
-// inspect serves MQCTL_INSPECT. Only what=offsets is there yet.
-func (a *runtimeAdmin) inspect(_ context.Context, r *remoting.Request) {
-	what, _ := r.Ext.Get("what")
-	if what != "offsets" {
-		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("there is nothing to inspect called %q, only offsets", what), nil, nil)
-		return
-	}
-	p := a.store.Positions()
-	jsonReply(r, positions{MinOffset: int64(p.Min), FlushedOffset: int64(p.Flushed), MaxOffset: int64(p.Max),
-		ConfirmedOffset: int64(p.Confirmed), DispatchedOffset: int64(p.Dispatched)})
 }

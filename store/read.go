@@ -26,6 +26,9 @@ type ReadResult struct {
 	Slow            bool  // suggestPullingFromSlave: further behind than the memory ratio
 	LastStoreMillis int64 // store time of the last message returned
 	Behind          int64 // maxOffsetPy - maxPhyOffsetPulling
+	// Last is where the last record that was examined begins, matching or not, and
+	// LastEnd where it ends; both 0 if none was.
+	Last, LastEnd record.PhysOffset
 	// Err is why the files could not be read on from Next. Messages found before
 	// count; nothing is passed over.
 	Err error
@@ -62,8 +65,9 @@ type reader struct {
 	runFrom int64 // queue offset of the first of them
 	lastLen int   // size of its last record
 
-	lastAt int   // where the last copied record starts in dst
-	seen   int64 // position of the last unit examined, matching or not
+	lastAt  int   // where the last copied record starts in dst
+	seen    int64 // position of the last unit examined, matching or not
+	seenEnd int64
 }
 
 // Read appends up to max messages' records from offset to dst, concatenated.
@@ -95,6 +99,7 @@ func (r *reader) finish() ([]byte, ReadResult) {
 		res.LastStoreMillis = storeMillis(r.dst[r.lastAt:])
 	}
 	res.Behind = r.end - r.seen
+	res.Last, res.LastEnd = record.PhysOffset(r.seen), record.PhysOffset(r.seenEnd)
 	res.Slow = res.Behind > r.memory
 	return r.dst, *res
 }
@@ -113,6 +118,10 @@ func outside(offset, first, end record.QueueOffset) (ReadStatus, record.QueueOff
 	}
 	return Found, offset
 }
+
+// MemoryLimit is the distance in bytes from the end of the log that counts as in
+// memory: MemoryBytes times the ratio.
+func (s *Store) MemoryLimit() int64 { return s.inMemory() }
 
 // inMemory is the distance from the end of the log that counts as in memory.
 func (s *Store) inMemory() int64 {
@@ -164,7 +173,7 @@ func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
 		r.missing()
 		return true
 	}
-	r.seen = u.Phys
+	r.seen, r.seenEnd = u.Phys, u.End()
 	if f != nil && u.Tags > extAddressLimit && !f.MatchTag(u.Tags) {
 		return true
 	}
@@ -286,6 +295,19 @@ func (s *Store) unitAt(q *Queue, offset int64) (consumequeue.Unit, bool) {
 		return consumequeue.Unit{}, false
 	}
 	return consumequeue.Decode(raw), true
+}
+
+// EndBefore is where the record before an offset of q ends in the log: what a
+// replica must hold so that its queue reaches offset. 0 if there is none.
+func (s *Store) EndBefore(q *Queue, offset record.QueueOffset) record.PhysOffset {
+	if q == nil || offset <= q.Min() || offset > q.Max() {
+		return 0
+	}
+	u, ok := s.unitAt(q, int64(offset)-1)
+	if !ok || u.IsVoid() || !u.Valid() {
+		return 0
+	}
+	return record.PhysOffset(u.End())
 }
 
 // Unit is one consume queue entry.

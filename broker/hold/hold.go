@@ -39,7 +39,7 @@ type Why uint8
 const (
 	Arrived  Why = iota // a message that may interest it is there
 	Expired             // its time is up
-	Changed             // settings of its group changed
+	Changed             // settings of its group or the broker changed, or where to pull
 	Stopping            // the broker stops
 )
 
@@ -318,6 +318,20 @@ func (h *Pulls) Changed(group string) {
 	woken := make([]Pull, 0, len(found))
 	for _, e := range found {
 		woken = append(woken, h.unlink(e))
+	}
+	h.mu.Unlock()
+	for _, p := range woken {
+		p.Wake(Changed)
+	}
+}
+
+// ChangedAll wakes all pulls: a setting of the broker changed, its part in
+// replication, or a replica that pulls are sent to came or went.
+func (h *Pulls) ChangedAll() {
+	h.mu.Lock()
+	woken := make([]Pull, 0, len(h.byEnd))
+	for len(h.byEnd) > 0 {
+		woken = append(woken, h.unlink(h.byEnd[len(h.byEnd)-1]))
 	}
 	h.mu.Unlock()
 	for _, p := range woken {

@@ -66,15 +66,20 @@ type InspectFollowing struct {
 	MetaAgeMs   int64  `json:"metadataAgeMillis"` // since the last metadata exchange; -1: none yet
 }
 
-// InspectPull answers what=pull.
+// InspectPull answers what=pull. The request may narrow it by group, topic and
+// windowMillis.
 type InspectPull struct {
 	Broker       string            `json:"broker"`
 	BrokerID     int64             `json:"brokerId"`
+	Role         string            `json:"role"`
+	MasterAlive  bool              `json:"masterAlive"` // of a slave: it hears its master
 	WindowMillis int64             `json:"windowMillis"`
+	Covered      int64             `json:"coveredMillis"` // of the window, since the broker started
 	SlaveRead    bool              `json:"slaveReadEnable"`
 	LimitBytes   int64             `json:"limitBytes"`
 	MemoryBytes  int64             `json:"memoryBytes"`
 	MemoryRatio  int               `json:"memoryRatio"` // effective, percent
+	Configured   int               `json:"configuredMemoryRatio"`
 	Max          int64             `json:"maxOffset"`
 	Rows         []InspectPullRow  `json:"rows"`
 	Replicas     []InspectPullPeer `json:"replicas"`
@@ -94,6 +99,7 @@ type InspectPullRow struct {
 	Reasons     map[string]int64 `json:"reasons"`
 	GroupBroker int64            `json:"groupBrokerId"`
 	GroupSlow   int64            `json:"whichBrokerWhenConsumeSlowly"`
+	LastPullAt  int64            `json:"lastPullAt"`
 }
 
 // InspectPullPeer is what the broker knows of one that it may suggest.

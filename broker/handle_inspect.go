@@ -1,0 +1,200 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+	"mqctl/replication"
+	"mqctl/store"
+	"mqctl/store/record"
+	"mqctl/subgroup"
+)
+
+// inspectAdmin serves MQCTL_INSPECT (30001), which shows what RocketMQ's requests
+// have no place for. It reads and changes nothing, so that anyone who may ask for
+// the runtime state (28) may ask it.
+type inspectAdmin struct {
+	here   place
+	stand  *standingRef
+	peers  *peersRef
+	live   *liveRef
+	store  *store.Store
+	groups *subgroup.Groups
+	counts *pullStats
+	acked  ackedBy
+	now    func() time.Time
+	// master and slave are the two sides of replication; false: that side does not run.
+	master func() (replication.MasterStatus, bool)
+	slave  func() (replication.SlaveStatus, bool)
+	// metaAge is how long ago metadata was last exchanged; negative: never.
+	metaAge func() time.Duration
+}
+
+// inspections are what can be asked for.
+const inspections = "offsets, ha, pull"
+
+// serve answers by the request's "what".
+func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
+	what, _ := r.Ext.Get("what")
+	switch what {
+	case "offsets":
+		jsonReply(r, a.offsets())
+	case "ha":
+		jsonReply(r, a.ha())
+	case "pull":
+		a.pull(r)
+	default:
+		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("there is nothing to inspect called %q; there are %s", what, inspections), nil, nil)
+	}
+}
+
+// offsets is where the commit log stands, and how pulls were split lately.
+func (a *inspectAdmin) offsets() body.InspectOffsets {
+	p, st := a.store.Positions(), a.stand.Load()
+	out := body.InspectOffsets{Broker: a.here.name, BrokerID: st.ID, Role: st.Role.String(), Min: int64(p.Min), Max: int64(p.Max),
+		Flushed: int64(p.Flushed), Confirmed: int64(p.Confirmed), Dispatched: int64(p.Dispatched)}
+	now := a.now().UnixMilli()
+	out.PullMillis, _ = a.counts.spans(0, now)
+	for _, f := range a.counts.figures("", "", 0, now) {
+		for id, n := range f.suggested {
+			if id == 0 {
+				out.PullToMaster += n
+			} else {
+				out.PullToSlave += n
+			}
+		}
+	}
+	return out
+}
+
+// ha is both sides of replication.
+func (a *inspectAdmin) ha() body.InspectHA {
+	st := a.stand.Load()
+	out := body.InspectHA{Broker: a.here.name, BrokerID: st.ID, Role: st.Role.String(), Epoch: st.Epoch, Fenced: st.Fenced,
+		MasterAddr: st.Master, Max: int64(a.store.Positions().Max)}
+	if m, ok := a.master(); ok {
+		out.InSync, out.BadPeers = m.InSync, m.BadPeers
+		for i := range m.Slaves {
+			out.Slaves = append(out.Slaves, inspectSlave(&m.Slaves[i]))
+		}
+	}
+	if s, ok := a.slave(); ok && st.isSlave() {
+		out.Following = a.following(&s)
+	}
+	return out
+}
+
+func inspectSlave(c *replication.SlaveConn) body.InspectHASlave {
+	s := body.InspectHASlave{BrokerID: -1, Addr: c.Remote.String(), Acked: int64(c.Acked), Sent: int64(c.Sent), GapBytes: c.Gap,
+		GapMillis: c.GapTime.Milliseconds(), InSync: c.InSync, BytesPerSec: c.BytesPerSec, State: c.State, Why: c.Sentence,
+		CopyFrom: int64(c.CopyFrom), CopyTo: int64(c.CopyTo)}
+	if c.Known {
+		s.BrokerID = c.ID
+		if c.Addr != "" {
+			s.Addr = c.Addr
+		}
+	}
+	return s
+}
+
+func (a *inspectAdmin) following(s *replication.SlaveStatus) *body.InspectFollowing {
+	age := int64(-1)
+	if d := a.metaAge(); d >= 0 {
+		age = d.Milliseconds()
+	}
+	return &body.InspectFollowing{State: string(s.State), Why: s.Sentence, HAAddr: s.HA, Connected: s.Connected,
+		MasterEnd: int64(s.MasterEnd), MasterEndAt: millisOf(s.MasterEndAt), LastRead: millisOf(s.LastRead), LastWrite: millisOf(s.LastWrite),
+		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), Aside: s.Aside, MetaAgeMs: age}
+}
+
+// millisOf is a time in ms, 0 for none.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// pull is what pulls were told, narrowed by the request's group, topic and
+// windowMillis.
+func (a *inspectAdmin) pull(r *remoting.Request) {
+	group, _ := r.Ext.Get("group")
+	name, _ := r.Ext.Get("topic")
+	var window time.Duration
+	if text, ok := r.Ext.Get("windowMillis"); ok {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
+			r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("windowMillis %q is not a number of milliseconds up to a day", text), nil, nil)
+			return
+		}
+		window = time.Duration(ms) * time.Millisecond
+	}
+	st, l, now := a.stand.Load(), a.live.Load(), a.now().UnixMilli()
+	out := body.InspectPull{Broker: a.here.name, BrokerID: st.ID, Role: st.Role.String(), MasterAlive: st.isSlave() && st.MasterAlive,
+		SlaveRead: l.SlaveRead, LimitBytes: a.store.MemoryLimit(), MemoryBytes: a.store.MemoryBytes(),
+		MemoryRatio: memoryRatio(st, l.MemoryRatio), Configured: l.MemoryRatio, Max: int64(a.store.Positions().Max),
+		Rows: []body.InspectPullRow{}, Replicas: a.replicas()}
+	out.WindowMillis, out.Covered = a.counts.spans(window, now)
+	figures := a.counts.figures(group, name, window, now)
+	for i := range figures {
+		out.Rows = append(out.Rows, a.row(&figures[i]))
+	}
+	jsonReply(r, out)
+}
+
+func (a *inspectAdmin) row(f *pullFigures) body.InspectPullRow {
+	row := body.InspectPullRow{Group: f.group, Topic: f.topic, Pulls: f.pulls, Suggested: f.suggested, Slow: f.slow,
+		BehindBytes: f.behind, LastPhys: f.phys, Reason: f.why.String(), Followed: f.followed(), Reasons: map[string]int64{}, LastPullAt: f.lastMillis}
+	for w, n := range f.reasons {
+		if n > 0 {
+			row.Reasons[reason(w).String()] = n
+		}
+	}
+	g := a.groups.Get(f.group)
+	if g == nil {
+		c := subgroup.Defaults(f.group)
+		g = &c
+	}
+	row.GroupBroker, row.GroupSlow = g.BrokerID, g.WhichBrokerWhenConsumeSlowly
+	return row
+}
+
+// replicas are the brokers that may be suggested.
+func (a *inspectAdmin) replicas() []body.InspectPullPeer {
+	peers := a.peers.Load()
+	out := make([]body.InspectPullPeer, 0, len(peers))
+	for _, id := range sortedKeys(peers) {
+		p := peers[id]
+		x := body.InspectPullPeer{BrokerID: id, Addr: p.Addr, Alive: p.Alive, Readable: p.Readable, Acked: -1}
+		var end record.PhysOffset
+		connected := false
+		if a.acked != nil {
+			end, connected = a.acked(id)
+		}
+		switch {
+		case !p.Alive:
+			x.Why = "not connected"
+		case !p.Readable:
+			x.Why = "it serves no reads"
+		}
+		if connected {
+			x.Acked = int64(end)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// inspector is the handler of MQCTL_INSPECT.
+func (b *Broker) inspector() *inspectAdmin {
+	return &inspectAdmin{here: b.here, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups,
+		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
+		master:  func() (replication.MasterStatus, bool) { return replication.MasterStatus{}, false },
+		slave:   func() (replication.SlaveStatus, bool) { return replication.SlaveStatus{}, false },
+		metaAge: func() time.Duration { return -1 },
+	}
+}
