@@ -63,6 +63,10 @@ type Broker struct {
 	queueLocks  *lockHandler
 	backs       *sendBackHandler
 
+	// shareProgress brings changed progress to the replicas that are reachable before
+	// a reset is answered; nil: there are none.
+	shareProgress func(ctx context.Context)
+
 	stand standingRef // role, id, epoch
 	peers peersRef    // the other brokers of its name
 
@@ -137,7 +141,7 @@ func (b *Broker) open(levels []time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("loading the subscription groups: %w", err)
 	}
-	if b.offsets, err = subgroup.LoadOffsets(b.opts.FS, dir); err != nil {
+	if b.offsets, err = subgroup.LoadOffsets(b.opts.FS, dir, nowMillis); err != nil {
 		return fmt.Errorf("loading consumer progress: %w", err)
 	}
 	b.delays, err = delay.Load(delay.Options{Store: b.store, FS: b.opts.FS, Dir: dir, Levels: levels,
@@ -181,10 +185,12 @@ func (b *Broker) build(levels int32) {
 	b.data.panicked, b.admin.panicked = b.jobPanicked, b.jobPanicked
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled}
+	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, start: b.start, now: now}
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
-		store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand, peers: &b.peers,
-		counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
-	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, pool: b.data, guard: b.runPooled}
+		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand,
+		peers: &b.peers, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
+	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, commits: commits,
+		store: b.store, pool: b.data, guard: b.runPooled}
 	b.clients = &clientHandler{topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
 		guard: b.runPooled, announce: b.announce}
 	b.queueLocks = &lockHandler{locks: b.locks}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,12 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	status := &runtimeAdmin{version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
+	resets := &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand,
+		share: func(ctx context.Context) {
+			if b.shareProgress != nil {
+				b.shareProgress(ctx)
+			}
+		}}
 	return map[int]handlerFunc{
 		remoting.ReqUpdateAndCreateTopic:         topics.put,
 		remoting.ReqGetAllTopicConfig:            topics.all,
@@ -36,6 +43,8 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqDeleteSubscriptionGroup:          groups.remove,
 		remoting.ReqGetSubscriptionGroupConfig:       groups.one,
 		remoting.ReqUpdateAndGetGroupForbidden:       groups.forbid,
+
+		remoting.ReqInvokeBrokerToResetOffset: resets.run,
 
 		remoting.ReqGetConsumerConnectionList:   clients.consumers,
 		remoting.ReqGetProducerConnectionList:   clients.producers,

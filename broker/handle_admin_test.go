@@ -391,7 +391,7 @@ func TestFigures(t *testing.T) {
 			{208, map[string]string{"consumerGroup": "never"}, `{"consumeTps":0.0,"offsetTable":{}}`},
 			{208, map[string]string{"consumerGroup": "never", "topicList": "None;"}, `{"consumeTps":0.0,"offsetTable":{}}`},
 			{343, map[string]string{"group": "g"}, `{"brokerAddr":"127.0.0.1:10911","topicList":["T"]}`},
-			{43, nil, `"offsetTable":{"T@g":{0:1}}}`},
+			{43, nil, `"offsetTable":{"T@g":{0:1}},"progressMeta":{"T@g":{0:[0,0,3]}}}`},
 			{45, nil, `"offsetTable":{`},
 			{305, nil, `"rmq_sys_SYNC_BROKER_MEMBER_golden-a"`},
 			{321, map[string]string{"topic": "T", "queueId": "0", "index": "1", "count": "1"}, `{"maxQueueIndex":3,"minQueueIndex":0,"queueData":[{"eval":false,"physicOffset":`},

@@ -18,6 +18,7 @@ type offsetHandler struct {
 	topics  *topic.Table
 	groups  *subgroup.Groups
 	offsets *subgroup.Offsets
+	commits *committer
 	store   *store.Store
 	pool    *pool
 	guard   func(ctx context.Context, r *remoting.Request, f handlerFunc)
@@ -65,9 +66,10 @@ func (h *offsetHandler) query(s *session, r *remoting.Request) {
 	r.Reply(remoting.CodeQueryNotFound, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first", remoting.None{}, nil)
 }
 
-// commit serves 15. Any offset is stored, also backwards and -1, which the Go
-// client commits for queues it has not consumed from. The queue may be one that the
-// topic had before it shrank, but one that no topic can have is refused.
+// commit serves 15. What is below the stored progress is stored only if it is
+// meant so (committer); the answer is a success all the same, as RocketMQ's when a
+// reset waits. The queue may be one that the topic had before it shrank, but one
+// that no topic can have is refused.
 func (h *offsetHandler) commit(_ *session, r *remoting.Request) {
 	var q header.UpdateConsumerOffset
 	if err := q.Decode(r.Ext); err != nil {
@@ -86,8 +88,11 @@ func (h *offsetHandler) commit(_ *session, r *remoting.Request) {
 		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("queueId %d is not within 0 and %d", q.QueueID, topic.MaxQueues-1), remoting.None{}, nil)
 		return
 	}
-	h.offsets.Commit(q.ConsumerGroup, q.Topic, q.QueueID, q.CommitOffset)
-	r.Reply(remoting.CodeSuccess, "", remoting.None{}, nil)
+	remark := ""
+	if h.commits.commit(r.Conn, q.ConsumerGroup, q.Topic, q.QueueID, q.CommitOffset, r.Ext) == subgroup.Held {
+		remark = "Offset has been previously reset"
+	}
+	r.Reply(remoting.CodeSuccess, remark, remoting.None{}, nil)
 }
 
 // max serves 30; an unknown topic or queue ends at 0.

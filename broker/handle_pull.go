@@ -25,6 +25,7 @@ type pullHandler struct {
 	groups  *subgroup.Groups
 	members *subgroup.Members
 	offsets *subgroup.Offsets
+	commits *committer
 	store   *store.Store
 	stats   *stats.Stats
 	holds   *hold.Pulls
@@ -147,7 +148,7 @@ func (h *pullHandler) run(x pullRun) {
 		return
 	}
 	if x.first && head.SysFlag&header.PullCommitOffset != 0 {
-		h.offsets.Commit(head.ConsumerGroup, head.Topic, head.QueueID, head.CommitOffset)
+		h.commits.commit(x.call.Conn, head.ConsumerGroup, head.Topic, head.QueueID, head.CommitOffset, remoting.Fields{})
 	}
 	h.read(l, st, x, g, q, offset)
 }

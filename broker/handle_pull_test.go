@@ -190,7 +190,7 @@ func TestPullCommits(t *testing.T) {
 		if off, _ := r.b.offsets.Query([]byte("g"), []byte("T"), 1); off != 7 {
 			t.Errorf("offset %d after the first run", off)
 		}
-		r.b.offsets.Commit([]byte("g"), []byte("T"), 1, 3)
+		r.b.offsets.Reset("g", "T", 1, 3, false)
 		r.mustSend("T", 1, "y")
 		<-done
 		if off, _ := r.b.offsets.Query([]byte("g"), []byte("T"), 1); off != 3 {

@@ -33,7 +33,7 @@ type statsAdmin struct {
 
 // allOffsets serves 43, allDelays 45: what a slave keeps of its master.
 func (a *statsAdmin) allOffsets(_ context.Context, r *remoting.Request) {
-	r.Reply(remoting.CodeSuccess, "", nil, a.offsets.JSON())
+	r.Reply(remoting.CodeSuccess, "", nil, a.offsets.JSON(true))
 }
 
 func (a *statsAdmin) allDelays(_ context.Context, r *remoting.Request) {

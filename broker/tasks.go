@@ -30,6 +30,7 @@ func (b *Broker) keepHouse(ctx context.Context) error {
 			for _, m := range b.members.Expire(b.opts.ClientExpiry) {
 				b.locks.Release(m.Group, m.ClientID)
 			}
+			b.offsets.Sweep(func(group string) bool { return b.members.Group(group) != nil })
 		case <-sample.C:
 			b.stats.Sample()
 		case <-midnight.C:

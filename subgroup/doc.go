@@ -10,8 +10,12 @@
 // later to its dead-letter topic (retry.go). Settings and progress are on disk,
 // the rest lives as long as the connections.
 //
-// The package starts no goroutine: the broker calls Members.Expire and
-// Offsets.Persist from its task loop. No lock is held while a peer is notified
+// Progress carries, beside the number, what it was meant as (Progress): replicas
+// exchange what changed (Offsets.Since) and merge it by a total order
+// (Offsets.Merge), so that nobody's progress goes back because a peer was down.
+//
+// The package starts no goroutine: the broker calls Members.Expire, Offsets.Sweep
+// and Offsets.Persist from its task loop. No lock is held while a peer is notified
 // or the disk is waited for, and no two locks of the package are ever held
 // together, except that Groups takes its own inside the lock of its committer.
 package subgroup

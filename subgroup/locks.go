@@ -141,3 +141,57 @@ func (l *Locks) AnyLive(group string) bool {
 	}
 	return false
 }
+
+// Lease is one queue lock on its way between replicas.
+type Lease struct {
+	Group, ClientID string
+	Queue           QueueKey
+	LeftMillis      int64 // what is left of it
+}
+
+// Leases lists the live locks with what is left of them, in no order.
+func (l *Locks) Leases() []Lease {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []Lease
+	for group, held := range l.groups {
+		for q, h := range held {
+			if !expired(h, now) {
+				all = append(all, Lease{Group: group, ClientID: h.clientID, Queue: q, LeftMillis: h.millis + lockMillis - now})
+			}
+		}
+	}
+	return all
+}
+
+// TakeOver takes leases of another replica in, for what is left of them there. A
+// live lease here stays, unless it is of the same client and ends sooner.
+func (l *Locks) TakeOver(leases []Lease) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range leases {
+		in := &leases[i]
+		if in.LeftMillis <= 0 || in.Group == "" || in.ClientID == "" {
+			continue
+		}
+		millis := now - lockMillis + min(in.LeftMillis, lockMillis)
+		held := l.groups[in.Group]
+		old, taken := held[in.Queue]
+		if taken && !expired(old, now) && (old.clientID != in.ClientID || old.millis >= millis) {
+			continue
+		}
+		if !taken {
+			if l.count >= maxLocks {
+				continue
+			}
+			if held == nil {
+				held = map[QueueKey]lease{}
+				l.groups[in.Group] = held
+			}
+			l.count++
+		}
+		held[in.Queue] = lease{in.ClientID, millis}
+	}
+}

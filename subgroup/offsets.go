@@ -1,20 +1,15 @@
 package subgroup
 
 import (
-	"fmt"
+	"cmp"
 	"hash/maphash"
 	"maps"
+	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"mqctl/store/fastjson"
 	"mqctl/store/table"
-	"mqctl/store/vfs"
-	"mqctl/subgroup/live"
 )
 
 const (
@@ -32,116 +27,167 @@ type rowKey struct{ topic, group string }
 
 // row is that progress.
 type row struct {
-	committed map[int32]int64 // next offset to consume by queue id
-	pulled    map[int32]int64 // next offset to pull, for statistics; never on disk
+	key    rowKey
+	cells  []cell          // by queue id; markers of deletions among them
+	pulled map[int32]int64 // next offset to pull, for statistics; never on disk
+}
+
+// cell is one queue's progress: 48 bytes.
+type cell struct {
+	queue   int32
+	gen     uint32
+	epoch   uint32 // of its newest change; see changeLog
+	client  uint32 // who made the newest commit, 0 unknown; memory only
+	offset  int64
+	term    uint64
+	updated int64 // ms
+	source  Source
+	flags   cellFlags
+}
+
+// cellFlags are the marks of a progress value, as they are on disk.
+type cellFlags uint8
+
+const (
+	flagDeleted cellFlags = 1 << iota
+	flagPending
+	flagUnknown
+	flagsKnown = flagDeleted | flagPending | flagUnknown
+)
+
+func (c *cell) progress() Progress {
+	return Progress{
+		Offset: c.offset, Gen: c.gen, Term: c.term, Source: c.source, Updated: c.updated,
+		Unknown: c.flags&flagUnknown != 0, Deleted: c.flags&flagDeleted != 0, Pending: c.flags&flagPending != 0,
+	}
+}
+
+func flagsOf(p *Progress) (f cellFlags) {
+	if p.Deleted {
+		f |= flagDeleted
+	}
+	if p.Pending {
+		f |= flagPending
+	}
+	if p.Unknown {
+		f |= flagUnknown
+	}
+	return f
+}
+
+// live reports whether the cell holds progress and not the marker of a deletion.
+func (c *cell) live() bool { return c.flags&flagDeleted == 0 }
+
+// find is the cell of a queue, nil if there is none.
+func (r *row) find(queue int32) *cell {
+	if i, ok := r.index(queue); ok {
+		return &r.cells[i]
+	}
+	return nil
+}
+
+// index is where a queue's cell is or belongs. Queues are numbered from 0, so
+// it is nearly always at its own number.
+func (r *row) index(queue int32) (int, bool) {
+	if i := int(queue); i >= 0 && i < len(r.cells) && r.cells[i].queue == queue {
+		return i, true
+	}
+	return slices.BinarySearchFunc(r.cells, queue, func(c cell, q int32) int { return cmp.Compare(c.queue, q) })
+}
+
+// add makes the cell of a queue that has none; nil if the row has too many.
+func (r *row) add(queue int32) *cell {
+	if len(r.cells) >= maxQueueIDs {
+		return nil
+	}
+	i, _ := r.index(queue)
+	if r.cells == nil {
+		r.cells = make([]cell, 0, 4)
+	}
+	r.cells = slices.Insert(r.cells, i, cell{queue: queue})
+	return &r.cells[i]
+}
+
+// any reports whether the row holds progress.
+func (r *row) any() bool {
+	return slices.ContainsFunc(r.cells, func(c cell) bool { return c.live() })
 }
 
 // offsetShard holds the rows whose names hash to it.
 type offsetShard struct {
-	mu   sync.Mutex // guards rows and what they hold; never held while waiting
-	rows map[rowKey]*row
+	mu      sync.Mutex // guards what follows; never held while waiting
+	rows    map[rowKey]*row
+	changed changeLog
+	resets  map[cellKey]reset // of cells with flagPending that were reset here
+	backs   map[cellKey]back  // commits below the progress that may be repeated
 }
 
-// Offsets is consume progress: topic@group -> queue -> offset
-// (ConsumerOffsetManager). A commit changes memory only; Persist brings it to
-// disk, so a crash may repeat what was consumed since, and loses nothing.
+// cellKey names a cell within the memory of its shard.
+type cellKey struct {
+	row   *row
+	queue int32
+}
+
+// Offsets is consume progress: topic@group -> queue -> progress
+// (ConsumerOffsetManager, which keeps the bare number). A commit changes memory
+// only; Persist brings it to disk, so a crash may repeat what was consumed
+// since, and loses nothing.
+//
+// Nothing lowers an offset but what says so: rules P1 to P5 for commits
+// (CommitChecked), Reset, Clamp, and Merge when another replica has a newer
+// generation.
 type Offsets struct {
+	now    func() int64 // ms
 	seed   maphash.Seed
 	shards [offsetShards]offsetShard
 
+	life  uint32        // upper half of all versions: a random number of this process
+	epoch atomic.Uint32 // lower half; changes are marked with it
+	term  atomic.Uint64 // of what is written now
+
 	commits atomic.Int64 // since the start
 	changes atomic.Int64 // commits and removals that changed a value
+	waiting atomic.Int64 // cells with flagPending
+	moved   atomic.Int64
+	ignored atomic.Int64
+	held    atomic.Int64
 
 	mu         sync.Mutex // guards what follows; held while the file is written
 	file       *table.File
+	rest       []extra           // members of the file that are not ours, kept
 	version    table.DataVersion // as of versionAt commits
 	versionAt  int64
 	savedAfter int64 // changes that the file holds; <= changes
 }
 
-// offsetsDocument is consumerOffset.json. groupTopicMap, which the original
-// writes too, is derived and not read.
-type offsetsDocument struct {
-	DataVersion table.DataVersion            `json:"dataVersion"`
-	OffsetTable map[string]map[string]number `json:"offsetTable"`
-}
-
-// number is an integer with or without quotes.
-type number int64
-
-// UnmarshalJSON reads the number; null is 0.
-func (n *number) UnmarshalJSON(b []byte) error {
-	text := unquote(b)
-	if text == "null" {
-		return nil
-	}
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("offset %s is not a whole number", b)
-	}
-	*n = number(v)
-	return nil
-}
-
-// LoadOffsets reads consumerOffset.json of dir, or its .bak.
-func LoadOffsets(fs vfs.FS, dir string) (*Offsets, error) {
-	o := &Offsets{seed: maphash.MakeSeed(), file: table.NewFile(fs, dir, "consumerOffset.json")}
+func newOffsets(now func() int64) *Offsets {
+	o := &Offsets{now: now, seed: maphash.MakeSeed(), life: rand.Uint32N(1<<31-1) + 1}
+	o.epoch.Store(1)
 	for i := range o.shards {
 		o.shards[i].rows = map[rowKey]*row{}
 	}
-	var doc offsetsDocument
-	_, err := o.file.Load(func(b []byte) error {
-		doc = offsetsDocument{}
-		return fastjson.Unmarshal(b, &doc)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the consumer offsets: %w", err)
-	}
-	o.version = doc.DataVersion
-	if o.version.Timestamp == 0 {
-		o.version.Timestamp = time.Now().UnixMilli()
-	}
-	for name, queues := range doc.OffsetTable {
-		// A topic has no @; what follows may have one (group@broadcast).
-		topic, group, ok := strings.Cut(name, "@")
-		if !ok || topic == "" || group == "" {
-			continue
-		}
-		r := &row{committed: make(map[int32]int64, len(queues))}
-		for id, offset := range queues {
-			n, err := strconv.ParseInt(id, 10, 32)
-			if err != nil || len(r.committed) >= maxQueueIDs {
-				continue
-			}
-			r.committed[int32(n)] = int64(offset)
-		}
-		o.shard([]byte(topic), []byte(group)).rows[rowKey{topic, group}] = r
-	}
-	return o, nil
+	return o
 }
+
+// SetTerm says in which epoch of the broker's role progress is written from now
+// on; it decides between values that are equal otherwise.
+func (o *Offsets) SetTerm(epoch uint64) { o.term.Store(epoch) }
 
 func (o *Offsets) shard(topic, group []byte) *offsetShard {
 	// The two names may hash alike when swapped; that costs nothing but balance.
 	return &o.shards[(maphash.Bytes(o.seed, topic)^maphash.Bytes(o.seed, group)*31)%offsetShards]
 }
 
-// Commit stores the next offset a group will consume, backwards too, and also
-// -1, which the Go client commits for queues it has not consumed from. It does
-// not allocate once the group has a row for the topic and queue.
-func (o *Offsets) Commit(group, topic []byte, queueID int32, offset int64) {
-	s := o.shard(topic, group)
-	s.mu.Lock()
-	r := s.rows[rowKey{string(topic), string(group)}]
-	if r == nil {
-		r = &row{}
-		s.rows[rowKey{string(topic), string(group)}] = r
+func (o *Offsets) shardOf(k rowKey) *offsetShard { return o.shard([]byte(k.topic), []byte(k.group)) }
+
+// row finds or makes a row. The caller holds s.mu. It allocates only to make one.
+func (s *offsetShard) row(topic, group []byte) *row {
+	if r := s.rows[rowKey{string(topic), string(group)}]; r != nil {
+		return r
 	}
-	changed := put(&r.committed, queueID, offset)
-	s.mu.Unlock()
-	o.commits.Add(1)
-	if changed {
-		o.changes.Add(1)
-	}
+	r := &row{key: rowKey{string(topic), string(group)}}
+	s.rows[r.key] = r
+	return r
 }
 
 // NotePull remembers the pull position, in memory only.
@@ -149,32 +195,20 @@ func (o *Offsets) NotePull(group, topic []byte, queueID int32, next int64) {
 	s := o.shard(topic, group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rows[rowKey{string(topic), string(group)}]
-	if r == nil {
-		r = &row{}
-		s.rows[rowKey{string(topic), string(group)}] = r
+	r := s.row(topic, group)
+	old, had := r.pulled[queueID]
+	if had && old == next || !had && len(r.pulled) >= maxQueueIDs {
+		return
 	}
-	put(&r.pulled, queueID, next)
+	if r.pulled == nil {
+		r.pulled = make(map[int32]int64, 4)
+	}
+	r.pulled[queueID] = next
 }
 
-// put sets m[id], making m if it is nil; it reports whether anything changed.
-func put(m *map[int32]int64, id int32, offset int64) bool {
-	old, had := (*m)[id]
-	if had && old == offset {
-		return false
-	}
-	if !had && len(*m) >= maxQueueIDs {
-		return false
-	}
-	if *m == nil {
-		*m = make(map[int32]int64, 4)
-	}
-	(*m)[id] = offset
-	return true
-}
-
-// Query returns the committed offset, and whether there is one. It does not
-// allocate.
+// Query returns the committed offset, and whether there is one. It is what was
+// stored, also on a replica whose log does not reach so far (P9): a lower answer
+// would come back as a commit. It does not allocate.
 func (o *Offsets) Query(group, topic []byte, queueID int32) (int64, bool) {
 	s := o.shard(topic, group)
 	s.mu.Lock()
@@ -183,13 +217,30 @@ func (o *Offsets) Query(group, topic []byte, queueID int32) (int64, bool) {
 	if r == nil {
 		return 0, false
 	}
-	offset, ok := r.committed[queueID]
-	return offset, ok
+	c := r.find(queueID)
+	if c == nil || !c.live() {
+		return 0, false
+	}
+	return c.offset, true
+}
+
+// Progress returns one queue's progress with its generation, also a deletion's
+// marker, and whether there is any.
+func (o *Offsets) Progress(group, topic string, queueID int32) (Progress, bool) {
+	s := o.shardOf(rowKey{topic, group})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[rowKey{topic, group}]; r != nil {
+		if c := r.find(queueID); c != nil {
+			return c.progress(), true
+		}
+	}
+	return Progress{}, false
 }
 
 // PullOffset returns what NotePull remembered, and whether it did.
 func (o *Offsets) PullOffset(group, topic string, queueID int32) (int64, bool) {
-	s := o.shard([]byte(topic), []byte(group))
+	s := o.shardOf(rowKey{topic, group})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rows[rowKey{topic, group}]
@@ -203,14 +254,20 @@ func (o *Offsets) PullOffset(group, topic string, queueID int32) (int64, bool) {
 // Queues is a copy of a group's committed offsets on a topic, by queue id; nil
 // if there are none.
 func (o *Offsets) Queues(group, topic string) map[int32]int64 {
-	s := o.shard([]byte(topic), []byte(group))
+	s := o.shardOf(rowKey{topic, group})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rows[rowKey{topic, group}]
-	if r == nil || len(r.committed) == 0 {
+	if r == nil || !r.any() {
 		return nil
 	}
-	return maps.Clone(r.committed)
+	queues := make(map[int32]int64, len(r.cells))
+	for i := range r.cells {
+		if c := &r.cells[i]; c.live() {
+			queues[c.queue] = c.offset
+		}
+	}
+	return queues
 }
 
 // Topics lists, sorted, the topics on which a group has committed offsets.
@@ -230,49 +287,21 @@ func (o *Offsets) AllGroups() []string {
 
 func (o *Offsets) names(pick func(rowKey) (string, bool)) []string {
 	found := map[string]bool{}
-	o.each(func(k rowKey, _ map[int32]int64) {
-		if name, ok := pick(k); ok {
+	o.each(func(r *row) {
+		if name, ok := pick(r.key); ok && r.any() {
 			found[name] = true
 		}
 	})
 	return slices.Sorted(maps.Keys(found))
 }
 
-// each calls f for every row with committed offsets, under the row's lock.
-func (o *Offsets) each(f func(k rowKey, committed map[int32]int64)) {
+// each calls f for every row, also one without progress, under its shard's lock.
+func (o *Offsets) each(f func(r *row)) {
 	for i := range o.shards {
 		s := &o.shards[i]
 		s.mu.Lock()
-		for k, r := range s.rows {
-			if len(r.committed) > 0 {
-				f(k, r.committed)
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
-// DeleteTopic forgets every group's progress on a topic.
-func (o *Offsets) DeleteTopic(topic string) {
-	o.remove(func(k rowKey) bool { return k.topic == topic })
-}
-
-// DeleteGroup forgets a group's progress on every topic.
-func (o *Offsets) DeleteGroup(group string) {
-	o.remove(func(k rowKey) bool { return k.group == group })
-}
-
-func (o *Offsets) remove(match func(rowKey) bool) {
-	for i := range o.shards {
-		s := &o.shards[i]
-		s.mu.Lock()
-		for k, r := range s.rows {
-			if match(k) {
-				delete(s.rows, k)
-				if len(r.committed) > 0 {
-					o.changes.Add(1)
-				}
-			}
+		for _, r := range s.rows {
+			f(r)
 		}
 		s.mu.Unlock()
 	}
@@ -281,124 +310,27 @@ func (o *Offsets) remove(match func(rowKey) bool) {
 // Len is the number of rows with committed offsets.
 func (o *Offsets) Len() int {
 	n := 0
-	o.each(func(rowKey, map[int32]int64) { n++ })
+	o.each(func(r *row) {
+		if r.any() {
+			n++
+		}
+	})
 	return n
 }
 
-// Persist saves the offsets if any changed since the last save. What commits
-// meanwhile is saved the next time.
-func (o *Offsets) Persist() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	changes := o.changes.Load() // before reading the rows: a change after this saves again
-	if changes == o.savedAfter {
-		return nil
-	}
-	if err := o.file.Save(o.encode(true)); err != nil {
-		return fmt.Errorf("save the consumer offsets: %w", err)
-	}
-	o.savedAfter = changes
-	return nil
+// OffsetCounts says what became of commits since the start.
+type OffsetCounts struct {
+	Commits int64 // all of them
+	Moved   int64 // went back, with a new generation
+	Ignored int64 // late ones of a queue's former owner, or negative ones
+	Held    int64 // while a server-side reset waited
+	Waiting int64 // resets that wait for a pull now
 }
 
-// JSON is the answer body of code 43: compact, with the integer keys bare.
-func (o *Offsets) JSON() []byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.encode(false)
-}
-
-// encode writes the document as fastjson 1.2.83 does, indented for the file.
-// The caller holds o.mu.
-func (o *Offsets) encode(indent bool) []byte {
-	o.stepVersion()
-	rows := o.snapshot()
-	line := func(depth int) string {
-		if !indent {
-			return ""
-		}
-		return "\n" + strings.Repeat("\t", depth)
+// Counts returns what became of commits.
+func (o *Offsets) Counts() OffsetCounts {
+	return OffsetCounts{
+		Commits: o.commits.Load(), Moved: o.moved.Load(), Ignored: o.ignored.Load(),
+		Held: o.held.Load(), Waiting: o.waiting.Load(),
 	}
-	b := make([]byte, 0, 256+64*len(rows))
-	b = append(append(b, '{'), line(1)...)
-	b = append(b, `"dataVersion":`...)
-	b = live.AppendVersion(b, o.version, line(1))
-	b = append(append(b, ','), line(1)...)
-	b = append(b, `"offsetTable":{`...)
-	for i, r := range rows {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, line(2)...)
-		b = appendName(b, r.name)
-		b = append(b, ":{"...)
-		for j, q := range r.queues {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(b, int64(q.id), 10)
-			b = append(b, ':')
-			b = strconv.AppendInt(b, q.offset, 10)
-		}
-		b = append(append(b, line(2)...), '}')
-	}
-	if len(rows) > 0 {
-		b = append(b, line(1)...)
-	}
-	return append(append(append(b, '}'), line(0)...), '}')
-}
-
-// stepVersion brings the data version up to the commits made. The caller holds
-// o.mu.
-func (o *Offsets) stepVersion() {
-	steps := (o.commits.Load() - o.versionAt) / versionStep
-	if steps > 0 {
-		o.version.Counter += steps
-		o.version.Timestamp = time.Now().UnixMilli()
-		o.versionAt += steps * versionStep
-	}
-}
-
-// savedRow is a row on its way to JSON.
-type savedRow struct {
-	name   string // topic@group
-	queues []savedQueue
-}
-
-type savedQueue struct {
-	id     int32
-	offset int64
-}
-
-// snapshot copies all rows, sorted, so that equal tables make equal files.
-func (o *Offsets) snapshot() []savedRow {
-	var rows []savedRow
-	o.each(func(k rowKey, committed map[int32]int64) {
-		r := savedRow{name: k.topic + "@" + k.group, queues: make([]savedQueue, 0, len(committed))}
-		for id, offset := range committed {
-			r.queues = append(r.queues, savedQueue{id, offset})
-		}
-		rows = append(rows, r)
-	})
-	for _, r := range rows {
-		slices.SortFunc(r.queues, func(a, b savedQueue) int { return int(int64(a.id) - int64(b.id)) })
-	}
-	slices.SortFunc(rows, func(a, b savedRow) int { return strings.Compare(a.name, b.name) })
-	return rows
-}
-
-// appendName appends a JSON string.
-func appendName(dst []byte, name string) []byte {
-	for i := range len(name) {
-		if !legal[name[i]] && name[i] != '@' {
-			text, err := fastjson.Marshal(name)
-			if err != nil {
-				panic("subgroup: a string does not encode: " + err.Error())
-			}
-			return append(dst, text...)
-		}
-	}
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	return append(dst, '"')
 }

@@ -17,7 +17,7 @@ import (
 
 func loadOffsets(t testing.TB, fsys vfs.FS) *subgroup.Offsets {
 	t.Helper()
-	o, err := subgroup.LoadOffsets(fsys, dir)
+	o, err := subgroup.LoadOffsets(fsys, dir, func() int64 { return 1_700_000_000_000 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func loadOffsets(t testing.TB, fsys vfs.FS) *subgroup.Offsets {
 }
 
 func commit(o *subgroup.Offsets, group, topic string, queue int32, offset int64) {
-	o.Commit([]byte(group), []byte(topic), queue, offset)
+	o.CommitChecked(&subgroup.Commit{Group: []byte(group), Topic: []byte(topic), Queue: queue, Offset: offset, QueueMax: -1})
 }
 
 func query(o *subgroup.Offsets, group, topic string, queue int32) string {
@@ -83,7 +83,7 @@ func TestOffsetsGolden(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("file\n%s\nwant\n%s", b, want)
 	}
-	if got, want := string(o.JSON()), `{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":1795969485621},"offsetTable":{"%RETRY%audit@audit":{0:1,1:1},"ledger@billing":{1:0},"notes@audit":{0:8},"orders@billing":{0:17,3:99},"orders@sqlers":{0:84,1:84,2:84,3:84}}}`; got != want {
+	if got, want := string(o.JSON(false)), `{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":1795969485621},"offsetTable":{"%RETRY%audit@audit":{0:1,1:1},"ledger@billing":{1:0},"notes@audit":{0:8},"orders@billing":{0:17,3:99},"orders@sqlers":{0:84,1:84,2:84,3:84}}}`; got != want {
 		t.Errorf("JSON\n%s\nwant\n%s", got, want)
 	}
 }
@@ -104,7 +104,7 @@ func TestOffsetsForms(t *testing.T) {
 		t.Errorf("%d rows", o.Len())
 	}
 	writeConfig(t, mem, "consumerOffset.json", `{"offsetTable":{"t@g":{0:"x"}}}`)
-	if _, err := subgroup.LoadOffsets(mem, dir); err == nil {
+	if _, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 }); err == nil {
 		t.Error("an offset that is no number was accepted")
 	}
 }
@@ -115,7 +115,7 @@ func TestCommit(t *testing.T) {
 	steps := []struct {
 		queue  int32
 		offset int64
-	}{{0, 5}, {0, 9}, {0, 3}, {1, -1}, {1 << 30, 7}, {-2, 1}}
+	}{{0, 5}, {0, 9}, {1, -1}, {1, 3}, {1 << 30, 7}, {-2, 1}}
 	for _, s := range steps {
 		commit(o, "g", "t", s.queue, s.offset)
 		if got := query(o, "g", "t", s.queue); got != fmt.Sprint(s.offset) {
@@ -154,7 +154,7 @@ func TestOffsetsVersion(t *testing.T) {
 		var doc struct {
 			DataVersion struct{ Counter int64 }
 		}
-		if err := fastjson.Unmarshal(o.JSON(), &doc); err != nil {
+		if err := fastjson.Unmarshal(o.JSON(false), &doc); err != nil {
 			t.Fatal(err)
 		}
 		return doc.DataVersion.Counter
@@ -243,7 +243,7 @@ func TestOffsetsConcurrent(t *testing.T) {
 		wg.Go(func() {
 			group := []byte(fmt.Sprint("g", w))
 			for i := range 500 {
-				o.Commit(group, []byte("t"), int32(i%5), int64(i))
+				o.CommitChecked(&subgroup.Commit{Group: group, Topic: []byte("t"), Queue: int32(i % 5), Offset: int64(i), QueueMax: -1})
 				if got, ok := o.Query(group, []byte("t"), int32(i%5)); !ok || got != int64(i) {
 					t.Errorf("%s: %d %v after committing %d", group, got, ok, i)
 				}
@@ -273,12 +273,16 @@ func TestOffsetsConcurrent(t *testing.T) {
 func TestCommitDoesNotAllocate(t *testing.T) {
 	o := loadOffsets(t, vfs.NewMem())
 	group, topic := []byte("billing"), []byte("orders")
-	o.Commit(group, topic, 3, 0)
+	c := &subgroup.Commit{Group: group, Topic: topic, Queue: 3}
+	o.Raise(c)
 	o.NotePull(group, topic, 3, 0)
 	offset := int64(0)
 	if n := testing.AllocsPerRun(100, func() {
 		offset++
-		o.Commit(group, topic, 3, offset)
+		c.Offset = offset
+		if !o.Raise(c) {
+			t.Fatal("not stored")
+		}
 		o.NotePull(group, topic, 3, offset)
 		if got, ok := o.Query(group, topic, 3); !ok || got != offset {
 			t.Fatal(got, ok)
@@ -298,7 +302,7 @@ func FuzzLoadOffsets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mem := vfs.NewMem()
 		writeConfig(t, mem, "consumerOffset.json", string(b))
-		o, err := subgroup.LoadOffsets(mem, dir)
+		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 })
 		if err != nil {
 			return
 		}
@@ -306,11 +310,11 @@ func FuzzLoadOffsets(f *testing.F) {
 		if err := o.Persist(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := subgroup.LoadOffsets(mem, dir)
+		again, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 })
 		if err != nil {
 			t.Fatalf("%v after saving what %q held", err, b)
 		}
-		if got, want := string(again.JSON()), string(o.JSON()); got[strings.Index(got, "offsetTable"):] != want[strings.Index(want, "offsetTable"):] {
+		if got, want := string(again.JSON(true)), string(o.JSON(true)); got[strings.Index(got, "offsetTable"):] != want[strings.Index(want, "offsetTable"):] {
 			t.Fatalf("%s became %s", want, got)
 		}
 	})
@@ -320,6 +324,6 @@ func BenchmarkCommit(b *testing.B) {
 	o := loadOffsets(b, vfs.NewMem())
 	group, topic := []byte("billing"), []byte("orders")
 	for i := 0; b.Loop(); i++ {
-		o.Commit(group, topic, int32(i&7), int64(i))
+		o.Raise(&subgroup.Commit{Group: group, Topic: topic, Queue: int32(i & 7), Offset: int64(i)})
 	}
 }

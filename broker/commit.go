@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/store"
+	"mqctl/subgroup"
+)
+
+// committer stores consumers' commits, those of code 15 and those that come with
+// a pull, by the rules that keep progress from going back (subgroup.Offsets).
+type committer struct {
+	members *subgroup.Members
+	offsets *subgroup.Offsets
+	store   *store.Store
+	stand   *standingRef
+	start   time.Time
+	now     func() time.Time
+}
+
+// commit stores one commit of a client. Most are above what is stored and cost
+// one lookup; who the client is, is asked only for the others. It does not
+// allocate. ext are the fields of the request, in which reset=true means that the
+// client wants to go back; none for a pull.
+func (c *committer) commit(conn *remoting.Conn, group, topic []byte, queue int32, offset int64, ext remoting.Fields) subgroup.Outcome {
+	now := c.now()
+	x := subgroup.Commit{Group: group, Topic: topic, Queue: queue, Offset: offset, Client: conn.ID(), NowMillis: now.UnixMilli()}
+	if c.offsets.Raise(&x) {
+		return subgroup.Stored
+	}
+	x.Reset = string(ext.Bytes("reset")) == "true"
+	x.Master = !c.stand.Load().isSlave()
+	x.ServingFor = now.Sub(c.start).Milliseconds()
+	if view := c.members.GroupBytes(group); view != nil {
+		x.AnyMember = true
+		for i := range view.Clients {
+			if view.Clients[i].Peer.ID() == x.Client {
+				x.Member = true
+				break
+			}
+		}
+	}
+	x.QueueMax = -1
+	if q := c.store.Lookup(topic, queue); q != nil {
+		x.QueueMax = int64(q.Max())
+	} else if x.Master {
+		x.QueueMax = 0 // a master knows all queues that have messages
+	}
+	return c.offsets.CommitChecked(&x)
+}
