@@ -244,6 +244,7 @@ func (o *Offsets) JSON(withMeta bool) []byte {
 
 // savedRow is a row on its way to JSON.
 type savedRow struct {
+	key   rowKey
 	name  string // topic@group
 	cells []cell
 }
@@ -253,7 +254,7 @@ func (o *Offsets) snapshot() []savedRow {
 	var rows []savedRow
 	o.each(func(r *row) {
 		if len(r.cells) > 0 {
-			rows = append(rows, savedRow{name: r.key.topic + "@" + r.key.group, cells: slices.Clone(r.cells)})
+			rows = append(rows, savedRow{key: r.key, name: r.key.topic + "@" + r.key.group, cells: slices.Clone(r.cells)})
 		}
 	})
 	slices.SortFunc(rows, func(a, b savedRow) int { return strings.Compare(a.name, b.name) })
