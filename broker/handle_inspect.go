@@ -90,7 +90,7 @@ func (a *inspectAdmin) ha() body.InspectHA {
 
 func inspectSlave(c *replication.SlaveConn) body.InspectHASlave {
 	s := body.InspectHASlave{BrokerID: -1, Addr: c.Remote.String(), Acked: int64(c.Acked), Sent: int64(c.Sent), GapBytes: c.Gap,
-		GapMillis: c.GapTime.Milliseconds(), InSync: c.InSync, BytesPerSec: c.BytesPerSec, State: c.State, Why: c.Sentence,
+		GapMillis: c.GapTime.Milliseconds(), InSync: c.InSync, BytesPerSec: c.BytesPerSec, State: string(c.State), Why: c.Sentence,
 		CopyFrom: int64(c.CopyFrom), CopyTo: int64(c.CopyTo)}
 	if c.Known {
 		s.BrokerID = c.ID
