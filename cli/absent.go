@@ -130,7 +130,6 @@ message trace | trace of one message
 message resend | send a message again
 message decode | what is inside a message id
 stats ha | state of the replication connections
-stats pull | where consumers are sent to read, and why
 stats latency | put and pull percentiles
 top | live full-screen view
 events | stream of changes

@@ -65,6 +65,7 @@ func statsCommands() []*command {
 			},
 		},
 		lagListCommand(),
+		pullCommand(),
 		trafficCommand(),
 	}
 }

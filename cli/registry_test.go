@@ -165,6 +165,7 @@ var closedLines = map[string]string{
 	"stats offsets":     "stats offsets",
 	"stats lag":         "stats lag",
 	"stats traffic":     "stats traffic",
+	"stats pull":        "stats pull",
 
 	"updateTopicPerm":    "updateTopicPerm -c C -t t -p 6",
 	"consumerConnection": "consumerConnection -g g",
