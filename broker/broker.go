@@ -69,6 +69,7 @@ type Broker struct {
 
 	stand standingRef // role, id, epoch
 	peers peersRef    // the other brokers of its name
+	ha    hub         // replication, both ways
 
 	opened   atomic.Bool // tables and holds are there: arrivals may be told
 	draining atomic.Bool // shutting down: newer clients are told to go away
@@ -109,7 +110,7 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	r := b.opts.Reloadable
 	so.DelayLevels = levels
 	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.DiskWarnRatio
-	so.OnArrival = b.arrived
+	so.OnArrival, so.OnAppend = b.arrived, b.appended
 	st, rec, err := store.Open(so)
 	if err != nil {
 		return err
@@ -153,15 +154,17 @@ func (b *Broker) open(levels []time.Duration) error {
 	b.locks = subgroup.NewLocks(nowMillis)
 	b.holds = hold.New(b.store, b.opts.Now, mostHeld)
 	b.stats = stats.New(b.opts.Cluster, nowMillis)
-	b.opened.Store(true)
 	if b.ports, err = listen(b.opts); err != nil {
 		return err
 	}
 	b.locate()
-	if b.reg, err = b.newRegistrar(); err != nil {
+	if err := b.openHub(); err != nil {
 		return errors.Join(err, b.ports.close())
 	}
+	b.opened.Store(true)
+	b.reg = b.newRegistrar()
 	b.build(int32(len(levels)))
+	b.beginRole()
 	return nil
 }
 
@@ -184,18 +187,19 @@ func (b *Broker) build(levels int32) {
 	b.data, b.admin = newPool(dataWorkers), newPool(adminWorkers)
 	b.data.panicked, b.admin.panicked = b.jobPanicked, b.jobPanicked
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
-		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled}
+		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled,
+		gate: b.newGate(), slaves: b.ha.master, divert: b.refuseSend}
 	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, start: b.start, now: now}
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
 		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand,
-		peers: &b.peers, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
+		peers: &b.peers, acked: b.ha.master.AckedBy, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
 	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, commits: commits,
 		store: b.store, pool: b.data, guard: b.runPooled}
 	b.clients = &clientHandler{topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
 		guard: b.runPooled, announce: b.announce}
 	b.queueLocks = &lockHandler{locks: b.locks}
 	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
-		levels: levels, pool: b.data, guard: b.runPooled}
+		stand: &b.stand, levels: levels, pool: b.data, guard: b.runPooled}
 	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
 	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
 	if b.opts.Settings != nil {
@@ -206,9 +210,10 @@ func (b *Broker) build(levels int32) {
 // reload makes changed settings act.
 func (b *Broker) reload(r Reloadable) {
 	old := b.live.Swap(newLive(r, b.opts.Cluster))
-	if b.reg != nil && old.Permission != r.Permission {
-		b.reg.Refresh() // routes carry the permission
+	if b.reg != nil && (old.Permission != r.Permission || old.ActingMaster != r.ActingMaster) {
+		b.reg.Refresh() // routes carry both
 	}
+	b.settleHA(b.live.Load())
 	if r.AutoCreateTopic && !old.AutoCreateTopic {
 		if err := b.topics.EnsureSystem(); err != nil {
 			b.log.Error("the template of new topics could not be made; autoCreateTopicEnable has no effect until it is", "err", err)
@@ -264,7 +269,7 @@ func (b *Broker) notifyWanted(group string) bool {
 
 // Close gives up a broker that never ran.
 func (b *Broker) Close() error {
-	return errors.Join(b.ports.close(), b.store.Close())
+	return errors.Join(b.ports.close(), b.ha.listener.Close(), b.store.Close())
 }
 
 // Ready is closed when the ports are open and, if there are nameservers that
@@ -274,6 +279,9 @@ func (b *Broker) Ready() <-chan struct{} { return b.ready }
 // Status is what banner, health and the ready line show.
 type Status struct {
 	Addr, HAAddr            string // advertised; HA as told to nameservers
+	Role                    Role
+	ID                      int64
+	Master                  string // a slave's master, "" while unknown
 	Recovery                store.Recovery
 	Topics, Groups, Offsets int // how many the tables held at this moment
 	StoreDir                string
@@ -284,7 +292,8 @@ type Status struct {
 func (b *Broker) Status() Status {
 	topics, _ := b.topics.All()
 	groups, _ := b.groups.All()
-	return Status{Addr: b.Addr(), HAAddr: b.opts.HAAddr, Recovery: b.recovery, Topics: len(topics), Groups: len(groups),
+	s := b.stand.Load()
+	return Status{Role: s.Role, ID: s.ID, Master: s.Master, Addr: b.Addr(), HAAddr: b.ha.addr, Recovery: b.recovery, Topics: len(topics), Groups: len(groups),
 		Offsets: b.countOffsets(), StoreDir: b.opts.Store.Dir, Live: b.live.Load().Reloadable}
 }
 

@@ -21,7 +21,8 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	queries := &queryAdmin{live: &b.live, store: b.store}
 	figures := &statsAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, members: b.members,
 		delays: b.delays, stats: b.stats, store: b.store, now: b.opts.Now}
-	status := &runtimeAdmin{version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
+	ha := &haAdmin{stand: &b.stand, hub: &b.ha, store: b.store}
+	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
 	resets := &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand,
@@ -30,7 +31,7 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 				b.shareProgress(ctx)
 			}
 		}}
-	return map[int]handlerFunc{
+	handlers := map[int]handlerFunc{
 		remoting.ReqUpdateAndCreateTopic:         topics.put,
 		remoting.ReqGetAllTopicConfig:            topics.all,
 		remoting.ReqDeleteTopicInBroker:          topics.remove,
@@ -68,10 +69,14 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqGetAllConsumerOffset:  figures.allOffsets,
 		remoting.ReqGetAllDelayOffset:     figures.allDelays,
 
-		remoting.ReqGetBrokerRuntimeInfo: status.status,
-		remoting.ReqGetBrokerHAStatus:    status.ha,
-		remoting.ReqMqctlInspect:         b.inspector().serve,
+		remoting.ReqGetBrokerRuntimeInfo:   status.status,
+		remoting.ReqGetBrokerHAStatus:      ha.status,
+		remoting.ReqResetMasterFlushOffset: ha.resetFlushed,
+		remoting.ReqMqctlRole:              serveRole(b.roleSteps()),
+		remoting.ReqMqctlInspect:           b.inspector().serve,
 	}
+	status.serves = capabilities(handlers)
+	return handlers
 }
 
 // commitLogDir is where the store keeps its log.

@@ -193,8 +193,8 @@ func (a *inspectAdmin) replicas() []body.InspectPullPeer {
 func (b *Broker) inspector() *inspectAdmin {
 	return &inspectAdmin{here: b.here, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups,
 		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
-		master:  func() (replication.MasterStatus, bool) { return replication.MasterStatus{}, false },
-		slave:   func() (replication.SlaveStatus, bool) { return replication.SlaveStatus{}, false },
+		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
+		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },
 		metaAge: func() time.Duration { return -1 },
 	}
 }

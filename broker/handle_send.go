@@ -11,6 +11,7 @@ import (
 	"mqctl/broker/remoting"
 	"mqctl/broker/stats"
 	"mqctl/broker/topic"
+	"mqctl/replication"
 	"mqctl/store"
 	"mqctl/store/record"
 	"mqctl/subgroup"
@@ -32,13 +33,25 @@ type sendHandler struct {
 	pool   *pool
 	now    func() time.Time
 	guard  func(ctx context.Context, r *remoting.Request, f handlerFunc)
+	gate   *sendGate
+	slaves replicas
+	// divert takes the sends that reach a broker which takes none: a slave, or one
+	// that changes its role. It may keep r.Call (of a Clone) and answer later; it is
+	// called on a connection's reader, where it must not wait, and in the pool.
+	divert func(s *session, r *remoting.Request)
 
 	bursts  sync.Pool    // of *burst
-	waiting atomic.Int64 // bytes of bursts that wait for the flush
+	waiting atomic.Int64 // bytes of bursts that wait for the flush or for slaves
 }
 
-// mostWaiting bounds the bytes of all connections that wait for the flush: past
-// it sends are answered with SYSTEM_BUSY at once.
+// replicas is what sends to a synchronous master need of replication.Master.
+type replicas interface {
+	Admit() replication.Ack
+	Wait(end record.PhysOffset, w replication.Waiter)
+}
+
+// mostWaiting bounds the bytes of all connections that wait for the flush or for
+// slaves: past it sends are answered with SYSTEM_BUSY at once.
 const mostWaiting = 256 << 20
 
 // Bounds of a burst's batch: beyond either, it is appended before the burst ends.
@@ -72,6 +85,10 @@ func refusef(code int, format string, args ...any) verdict {
 // serve is the inline handler of sends.
 func (h *sendHandler) serve(s *session, r *remoting.Request) {
 	if s.burst == nil {
+		if !h.gate.enter() {
+			h.divert(s, r)
+			return
+		}
 		s.burst = h.newBurst(s.conn, s.born)
 	}
 	b := s.burst
@@ -245,6 +262,9 @@ func (h *sendHandler) acceptOne(l *live, b *burst, r *remoting.Request, cfg *top
 	if p.delay > 0 {
 		text = h.delay(b, &p)
 	}
+	if v := h.admitCopies(p.noWait); v != (verdict{}) {
+		return v
+	}
 	d := &b.draft
 	b.fill(h, r)
 	d.Properties = text
@@ -316,6 +336,9 @@ func (h *sendHandler) acceptBatch(l *live, b *burst, r *remoting.Request, cfg *t
 	}
 	if len(r.Body) == 0 || len(r.Body) > l.MaxMessage {
 		return h.illegal(l)
+	}
+	if v := h.admitCopies(p.noWait); v != (verdict{}) {
+		return v
 	}
 	b.fill(h, r)
 	b.group++
@@ -415,15 +438,24 @@ func (h *sendHandler) work(ctx context.Context, s *session, name string) {
 
 func (h *sendHandler) drain(ctx context.Context, s *session, name string) {
 	for rs := s.lanes.take(name); rs != nil; rs = s.lanes.take(name) {
-		b := h.newBurst(s.conn, s.born)
+		var b *burst
 		for _, r := range rs {
+			if b == nil && h.gate.enter() {
+				b = h.newBurst(s.conn, s.born)
+			}
+			if b == nil {
+				h.divert(s, r)
+				continue
+			}
 			h.guard(ctx, r, func(ctx context.Context, r *remoting.Request) { h.acceptCreating(ctx, b, r) })
 			if b.full() {
 				h.finish(b)
-				b = h.newBurst(s.conn, s.born)
+				b = nil
 			}
 		}
-		h.finish(b)
+		if b != nil {
+			h.finish(b)
+		}
 		s.conn.Flush()
 	}
 }

@@ -23,6 +23,7 @@ type sendBackHandler struct {
 	groups *subgroup.Groups
 	store  *store.Store
 	stats  *stats.Stats
+	stand  *standingRef
 	levels int32
 	pool   *pool
 	guard  func(ctx context.Context, r *remoting.Request, f handlerFunc)
@@ -52,9 +53,12 @@ func (h *sendBackHandler) back(ctx context.Context, r *remoting.Request) {
 	r.Reply(v.code, v.remark, nil, nil)
 }
 
-// take is steps 2 to 12 of a send-back. Step 1 (is there a master here) always
-// holds.
+// take is the steps of a send-back. A slave stores nothing; the client sends the
+// message to another master then, as a new one.
 func (h *sendBackHandler) take(ctx context.Context, r *remoting.Request, q *header.ConsumerSendMsgBack) verdict {
+	if !h.stand.Load().takesSends() {
+		return refusef(remoting.CodeSystemError, "no master available along with %s", h.here.ip)
+	}
 	g, err := h.groups.FindOrCreate(q.Group)
 	if v := created(g != nil, err, refusef(remoting.CodeSubscriptionGroupNotExist, "subscription group not exist, %s %s", q.Group, seeFAQ)); v != (verdict{}) {
 		return v

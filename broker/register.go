@@ -33,12 +33,17 @@ const (
 // registrarOptions say what is registered and where.
 type registrarOptions struct {
 	Name, Cluster string
-	ID            int64
 	Addr, HAAddr  string // told to clients and slaves, host:port
-	Namesrvs      []string
-	Every         time.Duration // between registrations, clamped to 10 to 60 s
-	Timeout       time.Duration // of one registration
-	BootMillis    int64         // when this process started, as its answer to 28 says
+	Standing      func() *standing
+	// Acting is enableSlaveActingMaster now.
+	Acting func() bool
+	// Learned hears who this broker's master is, from each answer to a slave's
+	// registration: its remoting and HA addresses, empty if nobody knows one.
+	Learned    func(master, ha string)
+	Namesrvs   []string
+	Every      time.Duration // between registrations, clamped to 10 to 60 s
+	Timeout    time.Duration // of one registration
+	BootMillis int64         // when this process started, as its answer to 28 says
 	// Topics is the whole topic table, system topics included, and its version.
 	Topics func() (map[string]*topic.Config, table.DataVersion)
 	// Permission is brokerPermission now.
@@ -56,6 +61,11 @@ type registrarOptions struct {
 // topic); at once after a lost connection, since a nameserver forgets a broker
 // whose connection ends. Each nameserver has its own goroutine, so a slow or dead
 // one delays no other.
+//
+// Between registrations every nameserver gets a heartbeat (904) a second, as
+// they forget a broker after heartbeatTimeout of silence, and one of them is
+// asked for the members of this name (901): a slave registers at once when its
+// master moved, since the answer holds the address to copy from.
 type registrar struct {
 	o     registrarOptions
 	net   *remoting.Client
@@ -65,9 +75,10 @@ type registrar struct {
 	// mu guards what follows and the links' work; it is never held while waiting.
 	mu          sync.Mutex
 	isReady     bool
-	permChanges int64         // each makes the version sent a new one
-	permAt      int64         // ms of the last
-	moved       chan struct{} // closed and replaced when a link's state changes
+	permChanges int64            // each makes the version sent a new one
+	permAt      int64            // ms of the last
+	moved       chan struct{}    // closed and replaced when a link's state changes
+	group       map[int64]string // the brokers of this name by id, as 901 said; replaced as a whole
 }
 
 // linkState is how far a nameserver is.
@@ -92,6 +103,8 @@ type link struct {
 	changed map[string]bool // topics due
 	busy    bool            // a registration is under way
 	met     bool            // the identity was checked here
+	master  string          // of this name, as the last answer said; "" if there is none
+	ha      string          // its replication address
 
 	fails int // of its goroutine alone
 }
@@ -106,6 +119,9 @@ func newRegistrar(o registrarOptions) *registrar {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Learned == nil {
+		o.Learned = func(string, string) {}
 	}
 	o.Log = o.Log.With("component", "registration")
 	r := &registrar{o: o, ready: make(chan struct{}), moved: make(chan struct{})}
@@ -127,6 +143,8 @@ func (r *registrar) Run(ctx context.Context) error {
 	for _, l := range r.links {
 		g.Go(func() error { return l.run(ctx) })
 	}
+	g.Go(func() error { return r.beat(ctx) })
+	g.Go(func() error { return r.follow(ctx) })
 	// The goroutine that stops waiting for silent nameservers.
 	g.Go(func() error {
 		select {
@@ -166,6 +184,17 @@ func (r *registrar) Refresh() {
 	defer r.mu.Unlock()
 	r.permChanges++
 	r.permAt = r.o.Now().UnixMilli()
+	for _, l := range r.links {
+		l.full = true
+		l.poke()
+	}
+}
+
+// Ask registers everything at once, for what the answers say: this broker's
+// master may be another one, or elsewhere.
+func (r *registrar) Ask() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, l := range r.links {
 		l.full = true
 		l.poke()
@@ -355,13 +384,14 @@ func (l *link) registered(resp *remoting.Response) {
 	first := l.state != linkUp
 	r.mu.Unlock()
 	if first {
-		r.o.Log.Info("registered", "peer", l.addr, "broker", r.o.Name, "broker_id", r.o.ID)
+		r.o.Log.Info("registered", "peer", l.addr, "broker", r.o.Name, "broker_id", r.o.Standing().ID)
 	}
 	l.fails = 0
 	if err := r.markOrdered(resp.Body); err != nil {
 		r.o.Log.Warn("the nameserver's list of ordered topics was not followed", "peer", l.addr, "err", err)
 	}
 	l.done(linkUp)
+	l.takeMaster(resp)
 }
 
 // markOrdered marks the topics that the nameserver lists as ordered; nothing un-marks them.
@@ -395,7 +425,7 @@ func (l *link) goodbye(ctx context.Context) {
 	one, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeWait)
 	defer cancel()
 	o := &l.r.o
-	h := header.UnregisterBroker{BrokerName: o.Name, BrokerAddr: o.Addr, ClusterName: o.Cluster, BrokerID: o.ID}
+	h := header.UnregisterBroker{BrokerName: o.Name, BrokerAddr: o.Addr, ClusterName: o.Cluster, BrokerID: o.Standing().ID}
 	resp, err := l.r.net.Call(one, l.addr, remoting.ReqUnregisterBroker, &h, nil)
 	if err == nil {
 		err = resp.Err()
@@ -406,12 +436,13 @@ func (l *link) goodbye(ctx context.Context) {
 }
 
 // newRegistrar makes the registrar of a broker; nil without nameservers.
-func (b *Broker) newRegistrar() (*registrar, error) {
+func (b *Broker) newRegistrar() *registrar {
 	if len(b.opts.Namesrvs) == 0 {
-		return nil, nil
+		return nil
 	}
 	return newRegistrar(registrarOptions{
-		Name: b.opts.Name, Cluster: b.opts.Cluster, ID: b.opts.ID, Addr: b.Addr(), HAAddr: b.opts.HAAddr,
+		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr(), HAAddr: b.ha.addr, Standing: b.stand.Load,
+		Acting: func() bool { return b.live.Load().ActingMaster }, Learned: b.learned,
 		Namesrvs: b.opts.Namesrvs, Every: b.opts.RegisterEvery, Timeout: b.opts.RegisterTimeout,
 		BootMillis: b.start.UnixMilli(), Topics: b.topics.All,
 		Permission: func() int { return b.live.Load().Permission },
@@ -425,6 +456,6 @@ func (b *Broker) newRegistrar() (*registrar, error) {
 			_, err := b.topics.Put(next)
 			return err
 		},
-		Now: b.opts.Now, Log: b.log,
-	}), nil
+		Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
+	})
 }

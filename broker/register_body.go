@@ -17,17 +17,19 @@ func (r *registrar) request(w work) (*header.RegisterBroker, []byte) {
 	wrapper.TopicConfigTable = permitted(w.choose(all), r.o.Permission())
 	text := b.Encode()
 	return &header.RegisterBroker{
-		BrokerName: r.o.Name, BrokerAddr: r.o.Addr, ClusterName: r.o.Cluster, BrokerID: r.o.ID, HAServerAddr: r.o.HAAddr,
-		HasEnableActingMaster: true, BodyCRC32: body.CRC32(text),
+		BrokerName: r.o.Name, BrokerAddr: r.o.Addr, ClusterName: r.o.Cluster, BrokerID: r.o.Standing().ID, HAServerAddr: r.o.HAAddr,
+		HeartbeatTimeoutMillis: heartbeatTimeout.Milliseconds(), HasHeartbeatTimeoutMillis: true,
+		EnableActingMaster: r.o.Acting(), HasEnableActingMaster: true, BodyCRC32: body.CRC32(text),
 	}, text
 }
 
 // version is that of the table, moved on by each change of brokerPermission: a
-// nameserver looks at topics only when the version differs from the last.
+// nameserver looks at topics only when the version differs from the last. The epoch
+// of the role comes first, so that what a former master says counts as old.
 func (r *registrar) version(v table.DataVersion) body.DataVersion {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return body.DataVersion{Counter: v.Counter + r.permChanges, StateVersion: v.StateVersion, Timestamp: max(v.Timestamp, r.permAt)}
+	return body.DataVersion{Counter: v.Counter + r.permChanges, StateVersion: max(v.StateVersion, r.o.Standing().Epoch), Timestamp: max(v.Timestamp, r.permAt)}
 }
 
 // choose gives the topics to be sent. A deleted one makes the whole table due:

@@ -25,7 +25,7 @@ func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 		return nil // the registration itself will say what is wrong
 	}
 	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) {
-		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.ID, Addr: addr}
+		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.Standing().ID, Addr: addr}
 	}
 	l.r.mu.Lock()
 	l.met = true
@@ -43,7 +43,7 @@ func (r *registrar) holder(ctx context.Context, nameserver string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return c.BrokerAddrTable[r.o.Name].BrokerAddrs[r.o.ID], nil
+	return c.BrokerAddrTable[r.o.Name].BrokerAddrs[r.o.Standing().ID], nil
 }
 
 // answersAsUs asks the broker at addr for its configuration (26) and, if name
@@ -59,7 +59,7 @@ func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
 		values[key] = value
 	}
-	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.ID, 10) {
+	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.Standing().ID, 10) {
 		return false
 	}
 	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil {

@@ -163,6 +163,21 @@ type world struct {
 	version table.DataVersion
 	perm    int
 	ordered []string
+	stand   standing
+	master  []string // what was learned: "master ha"
+}
+
+func (w *world) standing() *standing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.stand
+	return &s
+}
+
+func (w *world) learn(master, ha string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.master = append(w.master, master+" "+ha)
 }
 
 func newWorld(t *testing.T) *world {
@@ -201,7 +216,7 @@ func (w *world) serve(addr string, h remoting.Handler) {
 }
 
 func (w *world) registrar(namesrvs ...string) *registrar {
-	return newRegistrar(registrarOptions{Name: "broker-a", Cluster: "C", Addr: "10.0.0.1:10911", HAAddr: "10.0.0.1:10912",
+	return newRegistrar(registrarOptions{Name: "broker-a", Cluster: "C", Standing: w.standing, Acting: func() bool { return false }, Learned: w.learn, Addr: "10.0.0.1:10911", HAAddr: "10.0.0.1:10912",
 		Namesrvs: namesrvs, Every: 30 * time.Second, Timeout: 24 * time.Second, BootMillis: 777,
 		Topics: func() (map[string]*topic.Config, table.DataVersion) {
 			w.mu.Lock()
@@ -243,7 +258,7 @@ func TestRegisterStartChangeEnd(t *testing.T) {
 		}
 		first := ns.take()
 		want := map[string]string{"brokerName": "broker-a", "brokerAddr": "10.0.0.1:10911", "clusterName": "C", "brokerId": "0",
-			"haServerAddr": "10.0.0.1:10912", "enableActingMaster": "false", "compressed": "false"}
+			"haServerAddr": "10.0.0.1:10912", "enableActingMaster": "false", "heartbeatTimeoutMillis": "10000", "compressed": "false"}
 		if len(first) != 1 || !slices.Equal(first[0].topics, []string{"T", "TBW102", "broker-a"}) {
 			t.Fatalf("first registration: %+v", first)
 		}

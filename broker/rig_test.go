@@ -147,17 +147,13 @@ func startIn(t testing.TB, n *network, fs *vfs.Mem, change ...func(*Options)) *r
 	t.Helper()
 	r := &rig{t: t, fs: fs, net: n, done: make(chan error, 1), notes: make(chan note, 1000)}
 	o := testOptions()
-	o.FS, o.Listen = fs, r.net.listen
+	o.FS, o.Listen, o.Dial = fs, r.net.listen, r.net.dial
 	for _, f := range change {
 		f(&o)
 	}
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if b.reg != nil { // the nameservers are in memory too
-		b.reg.net.Close()
-		b.reg.net = remoting.NewClient(remoting.ClientOptions{Dial: r.net.dial, OnClose: b.reg.lost})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.b, r.cancel = b, cancel

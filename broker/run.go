@@ -62,6 +62,7 @@ func (b *Broker) end(d time.Duration, parts ...*part) {
 // running are the parts of a running broker.
 type running struct {
 	store, hold, delay, house, data, admin, main, fast, reg, ready *part
+	ha, follow, watch, ask                                         *part
 }
 
 // Run serves until ctx ends or a part fails, then shuts down in order and
@@ -72,10 +73,15 @@ func (b *Broker) Run(ctx context.Context) error {
 	var r running
 	r.store = s.run("store", b.store.Run)
 	r.hold = s.run("held pulls", b.holds.Run)
-	r.delay = s.run("delayed messages", b.delays.Run)
+	r.delay = s.run("delayed messages", b.ha.delays.Run)
 	r.house = s.run("housekeeping", b.keepHouse)
 	r.data = s.run("data pool", b.data.run)
 	r.admin = s.run("admin pool", b.admin.run)
+	// Slaves first: sends to a synchronous master wait for them.
+	r.ha = s.run("replication port", b.ha.master.Run)
+	r.follow = s.run("replication", b.ha.follow.Run)
+	r.watch = s.run("watch of the replicas", b.watchPeers)
+	r.ask = s.run("questions to the replicas", b.askPeers)
 	// Ports open before the registration, so that clients with an old route are
 	// served early.
 	r.main = s.run("main port", func(ctx context.Context) error { return b.server.Serve(ctx, b.ports.main) })
@@ -103,7 +109,7 @@ func (b *Broker) announceReady(ctx context.Context) error {
 		}
 	}
 	close(b.ready)
-	b.log.Info("ready", "addr", b.Addr(), "broker", b.opts.Name, "broker_id", b.opts.ID, "took", time.Since(b.start))
+	b.log.Info("ready", "addr", b.Addr(), "broker", b.opts.Name, "broker_id", b.stand.Load().ID, "role", b.stand.Load().Role.String(), "took", time.Since(b.start))
 	return nil
 }
 
@@ -128,7 +134,10 @@ func (b *Broker) shutdown(r *running) error {
 	b.end(stopWait, r.data, r.admin)
 	// 6. Connections end.
 	b.server.Close()
-	// 7. Delayed delivery and housekeeping stop; progress is saved.
+	// 7. Replication stops, both ways, then delayed delivery and housekeeping;
+	// progress is saved. Nothing writes to the store any more.
+	b.end(stopWait, r.follow, r.ha, r.watch, r.ask)
+	b.ha.net.Close()
 	b.end(stopWait, r.delay, r.house)
 	b.persistOffsets()
 	// 8. The store is dispatched, flushed and closed: last, and without a deadline,

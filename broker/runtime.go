@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"mqctl/broker/delay"
@@ -19,14 +20,22 @@ import (
 // tools that ask (MQVersion of 479).
 const compatible = "V5_3_3"
 
-// capabilities are the private requests that this broker answers, told with its
-// runtime state so that nobody has to probe.
-const capabilities = "MQCTL_INSPECT"
+// capabilities lists the private requests that are served, told with the runtime
+// state so that nobody has to probe.
+func capabilities(served map[int]handlerFunc) string {
+	var names []string
+	for _, code := range sortedKeys(served) {
+		if code >= remoting.ReqMqctlInspect {
+			names = append(names, remoting.RequestName(code))
+		}
+	}
+	return strings.Join(names, ",")
+}
 
 // noTransientPool is what RocketMQ tells of its buffer pool when it has none.
 const noTransientPool = "2147483647"
 
-// runtimeAdmin tells how the broker is: 28 and 907.
+// runtimeAdmin tells how the broker is: 28.
 type runtimeAdmin struct {
 	version  string // of this program
 	start    time.Time
@@ -40,6 +49,8 @@ type runtimeAdmin struct {
 	stats    *stats.Stats
 	admin    *pool
 	data     *pool
+	replica  *haAdmin
+	serves   string // capabilities
 }
 
 // programVersion is the version stamped into the binary's module.
@@ -70,13 +81,14 @@ func (a *runtimeAdmin) table() map[string]string {
 		"brokerVersion":                   text(remoting.Version),
 		"brokerVersionDesc":               compatible,
 		"mqctlVersion":                    a.version,
-		"mqctlCapabilities":               capabilities,
+		"mqctlCapabilities":               a.serves,
 		"startAcceptSendRequestTimeStamp": text(a.live.Load().StartAccept),
 		"remainTransientStoreBufferNumbs": noTransientPool,
 	}
 	a.addStore(t)
 	a.addTraffic(t)
 	a.addPools(t)
+	a.replica.addTo(t)
 	for level, p := range a.delays.Progress() {
 		t["scheduleMessageOffset_"+strconv.Itoa(level)] = text(p[0]) + "," + text(p[1])
 	}
@@ -177,10 +189,4 @@ func humanBytes(n int64) string {
 		unit++
 	}
 	return fmt.Sprintf("%.1f %ciB", v, "KMGTPE"[unit])
-}
-
-// ha serves 907. There are no slaves yet.
-func (a *runtimeAdmin) ha(_ context.Context, r *remoting.Request) {
-	out := body.HAStatus{Master: true, MasterCommitLogMaxOffset: int64(a.store.Positions().Max)}
-	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
 }

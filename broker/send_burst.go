@@ -6,17 +6,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/header"
+	"mqctl/replication"
 	"mqctl/store"
 	"mqctl/store/record"
 )
 
 // burst collects the sends of one burst of one connection: encoded into batch,
 // with the calls to answer beside it. It is borrowed from sendHandler.bursts
-// and given back when everything is answered; under synchronous flush that is
-// when the flusher calls Flushed. One goroutine at a time works with it.
+// and given back when everything is answered: at once, or when the flusher has
+// called Flushed and the replicator Replicated. One goroutine at a time works with
+// it.
 type burst struct {
 	h     *sendHandler
 	conn  *remoting.Conn
@@ -36,7 +39,13 @@ type burst struct {
 	name  []byte // dead letter topic
 	num   []byte
 	keys  []byte // unique keys of all calls
-	ids   []byte // msgId of a reply
+
+	// Of the waits: how many are open, and how the ended ones ended.
+	open    atomic.Int32
+	flushed store.Status
+	acked   replication.Ack
+
+	ids []byte // msgId of a reply
 
 	reply   header.SendMessageReply
 	refused header.SendErrorReply
@@ -57,7 +66,7 @@ type sendCall struct {
 	first, n     int32 // its items in the batch
 	requested    int32
 	keyAt, keyTo int32 // its unique key in keys; empty = none
-	wait         bool  // wants to be answered after the flush
+	wait         bool  // wants to be answered after the flush and the slaves
 	answered     bool
 }
 
@@ -147,46 +156,100 @@ func (b *burst) hold(r *remoting.Request, n int32, key []byte, noWait bool) {
 // refuse answers a send that was not taken. MSG_REGION and TRACE_ON are on
 // every answer of a send.
 func (b *burst) refuse(r *remoting.Request, v verdict) {
-	l := b.h.live.Load()
-	b.refused = header.SendErrorReply{Region: l.region, TraceOn: l.TraceOn}
+	b.refused = sendRefusal(b.h.live.Load())
 	r.Reply(v.code, v.remark, &b.refused, nil)
 }
 
-// finish appends the batch and answers, now or from the flusher.
+// admitCopies says whether a send that waits for slaves may be appended: a
+// synchronous master with too few replicas in sync takes none.
+func (h *sendHandler) admitCopies(noWait bool) verdict {
+	if noWait || h.gate.stand.Load().Role != SyncMaster || h.slaves.Admit() != replication.NotEnoughSync {
+		return verdict{}
+	}
+	return verdict{code: remoting.CodeSystemError, remark: "in-sync replicas not enough"}
+}
+
+// waitsForSlaves says whether sends wait for more copies than the master's.
+func (h *sendHandler) waitsForSlaves() bool {
+	ha := &h.live.Load().HA
+	return h.gate.stand.Load().Role == SyncMaster && (ha.InSyncReplicas > 1 || ha.AllAckInSync)
+}
+
+// sendRefusal is what comes with every refusal of a send.
+func sendRefusal(l *live) header.SendErrorReply {
+	return header.SendErrorReply{Region: l.region, TraceOn: l.TraceOn}
+}
+
+// finish appends the batch and answers, now or from the flusher or replicator.
+// It ends the burst's stay in the gate.
 func (h *sendHandler) finish(b *burst) {
 	if len(b.calls) == 0 {
+		h.gate.leave()
 		b.release()
 		return
 	}
 	h.store.AppendAll(&b.batch)
+	h.gate.leave()
 	h.count(b)
 	waiting := false
-	sync := h.store.SyncFlush()
+	flush, slaves := h.store.SyncFlush(), h.waitsForSlaves()
 	for i := range b.calls {
 		c := &b.calls[i]
 		st := b.batch.Items[c.first].Status
-		if sync && c.wait && st == store.PutOK && !c.call.OneWay() {
+		if (flush || slaves) && c.wait && st == store.PutOK && !c.call.OneWay() {
 			waiting = true
 			continue
 		}
-		b.answer(c, st)
+		b.answer(c, st, replication.Replicated)
 	}
 	if !waiting {
 		b.release()
 		return
 	}
 	h.waiting.Add(int64(b.batch.Bytes()))
-	h.store.WaitFlushed(b.batch.End(), b)
+	b.wait(flush, slaves)
 }
 
-// Flushed answers what waited for the flush; called once, by the flusher.
+// wait begins the waits. Either may end before its call comes back.
+func (b *burst) wait(flush, slaves bool) {
+	h, end := b.h, b.batch.End()
+	b.flushed, b.acked = store.PutOK, replication.Replicated
+	if flush && slaves {
+		b.open.Store(2)
+	} else {
+		b.open.Store(1)
+	}
+	if slaves {
+		h.slaves.Wait(end, b)
+	}
+	if flush {
+		h.store.WaitFlushed(end, b)
+	}
+}
+
+// Flushed is called once, by the flusher.
 func (b *burst) Flushed(st store.Status) {
+	b.flushed = st
+	b.waited()
+}
+
+// Replicated is called once, by the replicator.
+func (b *burst) Replicated(a replication.Ack) {
+	b.acked = a
+	b.waited()
+}
+
+// waited answers what waited when the last wait has ended.
+func (b *burst) waited() {
+	if b.open.Add(-1) > 0 {
+		return
+	}
 	b.h.waiting.Add(-int64(b.batch.Bytes()))
 	conn := b.conn
-	conn.Guard("answers after a flush", func() {
+	conn.Guard("answers after a wait", func() {
 		for i := range b.calls {
 			if c := &b.calls[i]; !c.answered {
-				b.answer(c, st)
+				b.answer(c, b.flushed, b.acked)
 			}
 		}
 		b.release()
@@ -213,16 +276,19 @@ func (h *sendHandler) count(b *burst) {
 	}
 }
 
-// answer replies to one send with its status.
-func (b *burst) answer(c *sendCall, st store.Status) {
+// answer replies to one send with what the store and the slaves did.
+func (b *burst) answer(c *sendCall, st store.Status, ack replication.Ack) {
 	c.answered = true
 	if c.call.OneWay() {
 		return
 	}
 	l := b.h.live.Load()
 	code, remark := b.h.putCode(l, st)
+	if counted(code) && ack != replication.Replicated {
+		code, remark = ackCode(ack)
+	}
 	if !counted(code) {
-		b.refused = header.SendErrorReply{Region: l.region, TraceOn: l.TraceOn}
+		b.refused = sendRefusal(l)
 		c.call.Reply(code, remark, &b.refused, nil)
 		return
 	}
@@ -244,7 +310,26 @@ func (b *burst) answer(c *sendCall, st store.Status) {
 
 // counted says whether clients count the answer as stored.
 func counted(code int) bool {
-	return code == remoting.CodeSuccess || code == remoting.CodeFlushDiskTimeout
+	switch code {
+	case remoting.CodeSuccess, remoting.CodeFlushDiskTimeout, remoting.CodeFlushSlaveTimeout, remoting.CodeSlaveNotAvailable:
+		return true
+	}
+	return false
+}
+
+// ackCode maps a wait for slaves that failed to the answer. A failed copy hides a
+// failed flush, as in RocketMQ (CommitLog.handleDiskFlushAndHA).
+func ackCode(a replication.Ack) (int, string) {
+	switch a {
+	case replication.AckTimeout:
+		return remoting.CodeFlushSlaveTimeout, ""
+	case replication.NoSlave:
+		return remoting.CodeSlaveNotAvailable, ""
+	case replication.NotEnoughSync:
+		return remoting.CodeSystemError, "in-sync replicas not enough; the message is stored here"
+	default:
+		return remoting.CodeServiceNotAvailable, "the broker stopped being master while the message waited for its slaves; it may be stored"
+	}
 }
 
 // putCode maps what the store did to the answer (RocketMQ's

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +52,24 @@ func newSettings(c *Config, fsys vfs.FS) *Settings {
 
 // Live is the current set of values that act at once. Do not modify it.
 func (s *Settings) Live() *Reloadable { return &s.cur.Load().live }
+
+// setRole shows a role that was changed while the broker ran in the place of what
+// the file says.
+func (s *Settings) setRole(role Role, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := *s.cur.Load()
+	next := &Config{File: st.config.File, TOML: st.config.TOML, in: st.config.in, values: maps.Clone(st.config.values)}
+	for key, value := range map[string]string{"brokerRole": role.String(), "brokerId": strconv.FormatInt(id, 10)} {
+		v := *next.values[key]
+		if v.Value != value {
+			v.Value, v.Origin = value, Origin{Kind: "role"}
+			next.values[key] = &v
+		}
+	}
+	st.config = next
+	s.cur.Store(&st)
+}
 
 // OnChange adds a function that is called after each change, with the new
 // values that act at once and the keys that changed, before the change is

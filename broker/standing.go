@@ -59,6 +59,21 @@ type standingRef struct{ p atomic.Pointer[standing] }
 // Load returns the standing of this moment.
 func (r *standingRef) Load() *standing { return r.p.Load() }
 
+// update replaces the standing by a changed copy and says whether it differs.
+func (r *standingRef) update(change func(s *standing)) (next *standing, changed bool) {
+	for {
+		old := r.p.Load()
+		s := *old
+		change(&s)
+		if s == *old {
+			return old, false
+		}
+		if r.p.CompareAndSwap(old, &s) {
+			return &s, true
+		}
+	}
+}
+
 // replicaPeer is another broker of the same name, as far as this one knows.
 type replicaPeer struct {
 	ID       int64

@@ -39,3 +39,21 @@ func (h *ViewBrokerStatsData) Decode(f remoting.Fields) error {
 
 // EncodeExt writes a request.
 func (h *ViewBrokerStatsData) EncodeExt(w *remoting.ExtWriter) { encode(w, h) }
+
+// ResetMasterFlushOffset is the header of 908.
+type ResetMasterFlushOffset struct {
+	MasterFlushOffset    int64 // bytes of the master's commit log that are on its disk
+	HasMasterFlushOffset bool
+}
+
+func (h *ResetMasterFlushOffset) walk(c *codec) {
+	c.maybeLong("masterFlushOffset", &h.MasterFlushOffset, &h.HasMasterFlushOffset)
+}
+
+// Decode reads a request.
+func (h *ResetMasterFlushOffset) Decode(f remoting.Fields) error {
+	return decode("ResetMasterFlushOffset", f, h)
+}
+
+// EncodeExt writes a request.
+func (h *ResetMasterFlushOffset) EncodeExt(w *remoting.ExtWriter) { encode(w, h) }

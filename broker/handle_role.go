@@ -1,0 +1,35 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"mqctl/broker/remoting"
+)
+
+// Steps of MQCTL_ROLE (30002).
+const (
+	stepAttach = "attach" // a slave of ours is about to connect: replication.AttachRequest
+	stepHello  = "hello"  // a slave of ours says that it lives, and hears the same
+)
+
+// roleSteps are the steps of MQCTL_ROLE by name.
+func (b *Broker) roleSteps() map[string]handlerFunc {
+	return map[string]handlerFunc{
+		stepAttach: b.serveAttach,
+		stepHello:  b.serveHello,
+	}
+}
+
+// serveRole serves MQCTL_ROLE: ext step says which.
+func serveRole(steps map[string]handlerFunc) handlerFunc {
+	return func(ctx context.Context, r *remoting.Request) {
+		step, _ := r.Ext.Get("step")
+		f := steps[step]
+		if f == nil {
+			r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("there is no step %q", step), nil, nil)
+			return
+		}
+		f(ctx, r)
+	}
+}
