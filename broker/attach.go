@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"syscall"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -107,6 +108,10 @@ func (b *Broker) askMaster(ctx context.Context, addr string, code int, ext remot
 	resp, err := b.ha.net.Call(one, addr, code, ext, text)
 	var refused *remoting.Error
 	if err != nil && !errors.As(err, &refused) {
+		if addr == b.stand.Load().Master && errors.Is(err, syscall.ECONNREFUSED) {
+			b.ha.heard.Store(0) // nobody listens there any more
+			b.ha.poke()
+		}
 		return nil, err
 	}
 	if addr == b.stand.Load().Master {

@@ -80,7 +80,8 @@ var notDefault = map[string]string{
 	"brokerName": "golden-a", "enablePropertyFilter": "true", "haListenPort": "31912", "listenPort": "31911",
 	"mappedFileSizeCommitLog": "1048576", "maxMessageSize": "16384", "namesrvAddr": "127.0.0.2:32876", "rocketmqHome": "home",
 	"storePathRootDir": "store", "transactionCheckInterval": "3000", "transactionTimeOut": "4000", "waitTimeMillsInSendQueue": "5000",
-	"bitMapLengthConsumeQueueExt": "112", // RocketMQ computes it when property filters are on
+	"enableSlaveActingMaster":     "false", // ours is true: without it nobody can lock or commit while the master is away
+	"bitMapLengthConsumeQueueExt": "112",   // RocketMQ computes it when property filters are on
 }
 
 func TestEveryRecordedKeyIsKnownWithItsDefault(t *testing.T) {

@@ -63,6 +63,8 @@ type Options struct {
 	Settings   *Settings // answers 26 and takes 25; made by conf.go
 	Version    string    // of this program, told by 28; "" means its module's
 
+	unwatched bool // tests: standing and peers stay what the test makes them
+
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: discarded
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,14 +47,14 @@ func (n *network) dial(ctx context.Context, addr string) (net.Conn, error) {
 	l := n.listeners[addr]
 	n.mu.Unlock()
 	if l == nil {
-		return nil, fmt.Errorf("connection to %s refused", addr)
+		return nil, fmt.Errorf("%s: %w", addr, syscall.ECONNREFUSED)
 	}
 	here, there := net.Pipe()
 	select {
 	case l.conns <- there:
 		return here, nil
 	case <-l.closed:
-		return nil, fmt.Errorf("connection to %s refused", addr)
+		return nil, fmt.Errorf("%s: %w", addr, syscall.ECONNREFUSED)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -190,7 +191,7 @@ func (r *rig) stop() {
 // call asks the broker and returns the answer, whatever its code.
 func (r *rig) call(code int, ext map[string]string, body []byte) *remoting.Response {
 	r.t.Helper()
-	return r.callOn(r.client, mainAddr, code, ext, body)
+	return r.callOn(r.client, r.b.Addr(), code, ext, body)
 }
 
 func (r *rig) callOn(c *remoting.Client, addr string, code int, ext map[string]string, body []byte) *remoting.Response {
@@ -376,7 +377,7 @@ func (r *rig) heartbeat(c *remoting.Client, clientID, group, model string, subs 
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.callOn(c, mainAddr, 34, nil, body)
+	return r.callOn(c, r.b.Addr(), 34, nil, body)
 }
 
 // inBubble runs a test with a broker in virtual time.

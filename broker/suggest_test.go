@@ -162,7 +162,8 @@ type splitRig struct {
 }
 
 func newSplitRig(t *testing.T) *splitRig {
-	s := &splitRig{t: t, master: start(t, nil), slave: start(t, nil)}
+	unwatched := func(o *Options) { o.unwatched = true }
+	s := &splitRig{t: t, master: start(t, nil, unwatched), slave: start(t, nil, unwatched)}
 	s.master.b.pulls.acked = func(id int64) (record.PhysOffset, bool) { return s.acked, id == 1 }
 	s.each(func(r *rig) {
 		for name, perm := range map[string]int{"Split": topic.PermRead | topic.PermWrite, "HaTopic": topic.PermRead | topic.PermWrite, "Wonly": topic.PermWrite} {
