@@ -29,9 +29,6 @@ getConsumerStatus | g/group* t/topic* i/originClientId | client inspect | offset
 DecodeMessageId | i/messageId | message decode ID | address and time inside a message id
 getSyncStateSet | a/controllerAddress* c/clusterName b/brokerName i/interval | ha syncset | in-sync set of a controller
 getBrokerEpoch | c/clusterName b/brokerName i/interval | ha epoch | epochs of a broker
-resetMasterFlushOffset | b/brokerAddr o/offset | ha reset-flush-offset | correct a slave's view of its master
-wipeWritePerm | b/brokerName* | broker drain NAME | take the write permission of a broker out of the routes
-addWritePerm | b/brokerName* | broker undrain NAME | give the write permission of a broker back
 cleanExpiredCQ | b/brokerAddr c/cluster | broker clean cq | remove consume queue files before the log
 deleteExpiredCommitLog | b/brokerAddr c/cluster | broker clean commitlog | remove commit log files past retention
 cleanUnusedTopic | b/brokerAddr c/cluster | broker clean topics | remove consume queues of unknown topics
@@ -79,13 +76,10 @@ deleteAcl | c/clusterName b/brokerAddr s/subject* r/resources | acl delete | del
 getAcl | b/brokerAddr c/clusterName s/subject | acl get | access rules of a subject
 listAcl | b/brokerAddr c/clusterName s/subject r/resource | acl list | list access rules
 copyAcl | f/fromBroker* t/toBroker* s/subjects | acl copy | copy access rules between brokers
-haStatus | c/clusterName b/brokerAddr i/interval | stats ha | state of the replication connections
 `
 
 // absentTreeTable are the commands of the modern tree that are not built yet.
 const absentTreeTable = `
-broker drain | stop writes to a broker
-broker undrain | allow writes to a broker again
 broker logs | log of a broker
 broker config diff | compare the settings of brokers or a file
 broker config explain | meaning of a setting
@@ -101,10 +95,8 @@ cluster health | one verdict and its reasons
 cluster route-check | do all nameservers tell the same
 cluster export | topics, groups and offsets to a file
 cluster import | topics, groups and offsets from a file
-ha status | state of the replication connections
 ha promote | make a slave the master
 ha demote | make a master a slave
-ha reset-flush-offset | correct a slave's view of its master
 ha syncset | in-sync set of a controller
 ha epoch | epochs of a broker
 group apply | many groups from a file
@@ -129,20 +121,15 @@ client kick | close a connection
 message trace | trace of one message
 message resend | send a message again
 message decode | what is inside a message id
-stats ha | state of the replication connections
 stats latency | put and pull percentiles
 top | live full-screen view
 events | stream of changes
 check broker | brokers for monitoring
-check ha | replication for monitoring
 check lag | backlog for monitoring
 check disk | disks for monitoring
 check drift | differences between masters
 check all | all checks
-wait broker | wait for a broker
-wait ha | wait for replication
 wait lag | wait for a backlog
-wait role | wait for a role
 wait topic | wait for a topic
 wait group | wait for a group
 plan | what apply would change
@@ -189,7 +176,6 @@ context list | remembered clusters
 context show | a remembered cluster
 context rm | forget a cluster
 context test | reach a remembered cluster
-dev | a throw-away cluster
 shell | interactive shell
 debug bundle | collect diagnostics
 debug analyse | findings in a bundle

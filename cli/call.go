@@ -212,16 +212,16 @@ func (c *call) confirm(what, impact string) error {
 	}
 	if !isTerminal {
 		return fail(ExitAborted, "CONFIRMATION_NEEDED", "%s needs confirmation and stdin is not a terminal", what).
-			because("%s; nothing was deleted", impact).
+			because("%s; nothing was changed", impact).
 			try("add --yes", "look first: mqctl "+c.cmd.path+" "+strings.Join(c.args, " ")+" --dry-run")
 	}
 	fmt.Fprintf(c.io.Err, "%s: %s\ncontinue? [y/N] ", what, impact)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && answer == "" {
-		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was deleted", what)
+		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was changed", what)
 	}
 	if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
-		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was deleted", what)
+		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was changed", what)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 			c.p.messages(r)
 			return code
 		}
-	} else if len(r.errors) > 0 || r.exit != 0 {
+	} else if len(r.errors) > 0 || r.exit != 0 || r.final != nil {
 		code = r.code()
 	}
 	if !r.streamed {
@@ -229,20 +229,14 @@ func (p *printer) chooseFormat(c *call) error {
 		p.format, p.tmpl = "template", t
 		return nil
 	}
-	for _, f := range formats {
+	known := p.formats()
+	for _, f := range known {
 		if f == text {
 			p.format = text
 		}
 	}
-	if text == "raw" && p.view.body != nil {
-		p.format = text
-	}
 	switch {
 	case p.format != text:
-		known := formats
-		if p.view.body != nil {
-			known = append([]string{"raw"}, formats...)
-		}
 		m := usage("BAD_VALUE", "there is no output format %q", text).because("one of %s", strings.Join(known, ", "))
 		for _, n := range nearest(text, known) {
 			m.offer("--output " + n)
@@ -254,6 +248,15 @@ func (p *printer) chooseFormat(c *call) error {
 		return usage("BAD_VALUE", "%s prints nothing that has a name", c.cmd.name(c.old)).try("--output json")
 	}
 	return nil
+}
+
+// formats are the values of --output that the command takes.
+func (p *printer) formats() []string {
+	own := sortedKeys(p.view.outputs)
+	if p.view.body != nil {
+		own = append(own, "raw")
+	}
+	return append(own, formats...)
 }
 
 // notBuilt answers for commands that are known and do not exist yet.

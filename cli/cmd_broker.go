@@ -43,7 +43,7 @@ func brokerCommands() []*command {
 					{head: "STOPPED", field: "stopped"}, {head: "TIME", field: "millis", as: asMillis}},
 			},
 		},
-		brokerStatusCommand(), brokerListCommand(),
+		brokerStatusCommand(), brokerListCommand(), drainCommand(), undrainCommand(),
 	}
 	return append(out, brokerConfigCommands()...)
 }

@@ -181,10 +181,12 @@ func runGroupGet(ctx context.Context, c *call) (*result, error) {
 }
 
 func allGroups(ctx context.Context, c *call, targets []admin.Target) []admin.Result[map[string]subgroup.Config] {
-	return admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (map[string]subgroup.Config, error) {
-		all, _, err := c.client.Groups(ctx, t.Addr)
-		return all, err
-	})
+	return admin.Each(ctx, c.client, 0, targets, c.groupsAt)
+}
+
+func (c *call) groupsAt(ctx context.Context, t admin.Target) (map[string]subgroup.Config, error) {
+	all, _, err := c.client.Groups(ctx, t.Addr)
+	return all, err
 }
 
 // groupMissing is message 5 of the contract.
@@ -337,11 +339,11 @@ func runGroupDelete(ctx context.Context, c *call) (*result, error) {
 	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
 		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was deleted")
 	}
-	targets, err := c.targets(ctx, true)
+	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: name}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: name, warnings: notes}
 	known := map[string]bool{}
 	var holders []*groupDeleteItem
 	for _, g := range allGroups(ctx, c, targets) {

@@ -21,11 +21,11 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := c.targets(ctx, true)
+	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch, warnings: notes}
 	plans, err := patch.plans(ctx, c, r, targets)
 	if err != nil {
 		return nil, err

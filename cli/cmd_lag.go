@@ -120,7 +120,7 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 	totals := lagTotals{}
 	seen := map[string]bool{}
 	lag, inflight := int64(0), int64(0)
-	for _, res := range admin.Each(ctx, c.client, 0, targets, c.progressAt(group, c.str("topic"))) {
+	for _, res := range eachRead(ctx, c, r, targets, c.progressAt(group, c.str("topic"))) {
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue
@@ -132,7 +132,9 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 		}
 		totals.ConsumePerSecond += res.Value.stats.TPS
 		for q, p := range res.Value.stats.Queues {
-			r.add(lagOf(group, q, p, c.begun))
+			it := lagOf(group, q, p, c.begun)
+			it.Source = sourceOf(res.Target)
+			r.add(it)
 			lag, inflight = lag+p.Lag(), inflight+p.Inflight()
 		}
 	}
@@ -204,7 +206,7 @@ func lagOf(group string, q admin.Queue, p admin.QueueProgress, now time.Time) la
 	it := lagItem{
 		Group: group, Topic: q.Topic, Broker: q.Broker, QueueID: q.ID, BrokerOffset: p.BrokerOffset,
 		ConsumerOffset: p.ConsumerOffset, Lag: p.Lag(), Inflight: ptr(p.Inflight()), LastConsumedAt: stampMillis(p.LastMillis),
-		Source: "MASTER", lastMillis: p.LastMillis,
+		lastMillis: p.LastMillis,
 	}
 	switch {
 	case it.Lag <= 0:

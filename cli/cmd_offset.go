@@ -50,7 +50,7 @@ func runOffsetList(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets)}
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) ([]offsetItem, error) {
+	for _, res := range eachRead(ctx, c, r, targets, func(ctx context.Context, t admin.Target) ([]offsetItem, error) {
 		return c.offsetsAt(ctx, t, group, c.str("topic"))
 	}) {
 		if res.Err != nil {
@@ -94,7 +94,7 @@ func (c *call) offsetsAt(ctx context.Context, t admin.Target, group, topic strin
 			return nil, err
 		}
 		if ok {
-			out = append(out, offsetItem{Topic: q.Topic, Broker: q.Broker, QueueID: q.ID, ConsumerOffset: offset, Source: "MASTER"})
+			out = append(out, offsetItem{Topic: q.Topic, Broker: q.Broker, QueueID: q.ID, ConsumerOffset: offset, Source: sourceOf(t)})
 		}
 	}
 	sort.Slice(out, func(i, j int) bool {

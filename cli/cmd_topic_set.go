@@ -19,11 +19,11 @@ func runTopicSet(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := c.targets(ctx, true)
+	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: patch, warnings: notes}
 	plans, err := patch.plans(ctx, c, r, targets)
 	if err != nil {
 		return nil, err
@@ -314,11 +314,11 @@ func runTopicDelete(ctx context.Context, c *call) (*result, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
-	targets, err := c.targets(ctx, true)
+	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: name}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, extra: name, warnings: notes}
 	var holders []*topicDeleteItem
 	for _, now := range c.topicsNow(ctx, targets, name) {
 		switch {

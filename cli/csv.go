@@ -31,7 +31,7 @@ func (p *printer) printCSV(r *result) error {
 		}
 	}
 	w.Flush()
-	if len(left) > 0 {
+	if len(left) > 0 && (p.headers || !p.watching) {
 		fmt.Fprintf(p.err, "note    csv has no room for nested fields: %s\n", strings.Join(left, ", "))
 	}
 	p.broken = w.Error()

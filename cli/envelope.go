@@ -19,6 +19,7 @@ type result struct {
 	errors   []Message
 	done     int    // targets that answered or were changed; needed when errors is not empty
 	exit     int    // of a command without errors, when it is not 0
+	final    *int   // the exit status whatever else happened
 	extra    any    // for the command's own text forms
 	raw      []byte // printed as it is, instead of anything else
 	text     []string
@@ -41,6 +42,9 @@ func (r *result) failed(m *Message) { r.errors = append(r.errors, *m) }
 
 // code is the exit status of the command.
 func (r *result) code() int {
+	if r.final != nil {
+		return *r.final
+	}
 	if len(r.errors) > 0 {
 		return exitOf(r.errors, r.done > 0)
 	}

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"mqctl/cli/admin"
 )
@@ -282,6 +285,18 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is negative", s)
 	}
 	return d, nil
+}
+
+// parseSize reads a number of bytes: 4096, 64MiB, 1GB.
+func parseSize(s string) (int64, error) {
+	n, err := humanize.ParseBytes(strings.TrimSpace(s))
+	switch {
+	case err != nil:
+		return 0, errors.New("a number of bytes is expected, with or without a unit")
+	case n > math.MaxInt64:
+		return 0, fmt.Errorf("%q is out of range", s)
+	}
+	return int64(n), nil
 }
 
 // addresses reads the lists of all -n together.

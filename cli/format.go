@@ -27,6 +27,7 @@ const (
 	asList           // joined with commas
 	asPairs          // a map as k=v,k=v
 	asBody           // somebody's text: escaped in a pipe, not changed
+	asSplit          // a pullSplit in percent
 )
 
 // right reports whether cells of the format are aligned to the right.
@@ -63,6 +64,10 @@ func (s *style) cell(v any, f format) string {
 		text = joined(v)
 	case asPairs:
 		text = joinedPairs(v)
+	case asSplit:
+		if split, ok := v.(pullSplit); ok {
+			text = split.percent(s.terminal)
+		}
 	case asBody:
 		text = plain(v)
 		if s.terminal {

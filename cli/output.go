@@ -26,13 +26,14 @@ type column struct {
 type view struct {
 	item    any // a zero item: its fields are what --fields and --sort know
 	columns []column
-	name    func(item any) string       // what can be given back as an argument
-	old     func(p *printer, r *result) // mqadmin's layout
-	people  func(p *printer, r *result) // instead of the table, on a terminal
-	piped   func(p *printer, r *result) // instead of the table, in a pipe
-	head    func(p *printer, r *result) // above the table, on a terminal
-	foot    func(p *printer, r *result) // below it
-	body    func(item any) []byte       // --output raw of messages
+	name    func(item any) string                  // what can be given back as an argument
+	old     func(p *printer, r *result)            // mqadmin's layout
+	people  func(p *printer, r *result)            // instead of the table, on a terminal
+	piped   func(p *printer, r *result)            // instead of the table, in a pipe
+	head    func(p *printer, r *result)            // above the table, on a terminal
+	foot    func(p *printer, r *result)            // below it
+	body    func(item any) []byte                  // --output raw of messages
+	outputs map[string]func(p *printer, r *result) // formats of this command alone
 }
 
 // printer writes the one result of a command. Nothing is written before the
@@ -50,6 +51,7 @@ type printer struct {
 	schema   string
 	view     view
 	now      time.Time
+	watching bool  // with --watch: rows in a pipe have a time
 	broken   error // first failed write to stdout
 }
 
@@ -85,6 +87,8 @@ func (p *printer) print(r *result) error {
 		for _, item := range r.items {
 			p.printf("%s\n", p.view.name(item))
 		}
+	case p.view.outputs[p.format] != nil:
+		p.view.outputs[p.format](p, r)
 	case p.format == "raw":
 		for _, item := range r.items {
 			p.write(p.view.body(item))

@@ -114,44 +114,6 @@ func (e *BadValue) Error() string {
 	return fmt.Sprintf("%s=%q cannot be sent: a key is one word and a value one line", e.Key, e.Value)
 }
 
-// HAPeer is one slave as its master sees it. Offsets and differences are bytes.
-type HAPeer struct {
-	Addr               string `json:"addr"`
-	AckOffset          int64  `json:"slaveAckOffset"`
-	Diff               int64  `json:"diff"`
-	InSync             bool   `json:"inSync"`
-	TransferredPerSec  int64  `json:"transferredByteInSecond"`
-	TransferFromOffset int64  `json:"transferFromWhere"`
-}
-
-// HAClient is a slave's own view of its transfer. Times are milliseconds.
-type HAClient struct {
-	MasterAddr        string `json:"masterAddr"`
-	MasterFlushOffset int64  `json:"masterFlushOffset"`
-	MaxOffset         int64  `json:"maxOffset"`
-	LastReadMillis    int64  `json:"lastReadTimestamp"`
-	LastWriteMillis   int64  `json:"lastWriteTimestamp"`
-	TransferredPerSec int64  `json:"transferredByteInSecond"`
-}
-
-// HAStatus is the state of replication at one broker (907).
-type HAStatus struct {
-	Master       bool     `json:"master"`
-	MaxOffset    int64    `json:"masterCommitLogMaxOffset"`
-	InSyncSlaves int      `json:"inSyncSlaveNums"`
-	Peers        []HAPeer `json:"haConnectionInfo"`
-	Client       HAClient `json:"haClientRuntimeInfo"`
-}
-
-// HAStatus asks a broker for the state of its replication (907).
-func (c *Client) HAStatus(ctx context.Context, addr string) (*HAStatus, error) {
-	var s HAStatus
-	if err := c.callJSON(ctx, addr, request{code: remoting.ReqGetBrokerHAStatus}, &s); err != nil {
-		return nil, err
-	}
-	return &s, nil
-}
-
 // StatsWindow is one window of a statistic.
 type StatsWindow struct {
 	Sum   int64   `json:"sum"`

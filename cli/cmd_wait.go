@@ -1,0 +1,372 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mqctl/cli/admin"
+)
+
+// waitItem is how a wait ended.
+type waitItem struct {
+	Condition string  `json:"condition"`
+	Target    string  `json:"target"`
+	Value     *string `json:"value"` // at the end
+	Limit     *string `json:"limit"`
+	Reached   bool    `json:"reached"`
+	Millis    int64   `json:"millis"`
+}
+
+func waitView() view {
+	return view{
+		item: waitItem{}, name: func(item any) string { return item.(*waitItem).Target },
+		columns: []column{
+			{head: "CONDITION", field: "condition"}, {head: "TARGET", field: "target"}, {head: "VALUE", field: "value"}, {head: "LIMIT", field: "limit"},
+			{head: "REACHED", field: "reached"}, {head: "TIME", field: "millis", as: asMillis},
+		},
+	}
+}
+
+// forFlag is how long a wait lasts at most.
+func forFlag() flagSpec {
+	return flagSpec{key: "for", kind: kindDuration, def: "5m", meta: "DUR", help: "give up with exit 5 after this"}
+}
+
+// waitExits are how a wait can end.
+var waitExits = []int{ExitNotFound, ExitConditionFalse}
+
+func waitCommands() []*command {
+	return []*command{
+		{
+			path: "wait broker", summary: "wait until a broker is ready or gone", args: "NAME[/ID]|HOST:PORT", min: 1, max: 1, argFrom: "broker",
+			run: runWaitBroker, schema: "mqctl.wait/v1", exits: waitExits, view: waitView(),
+			examples: []string{"mqctl wait broker broker-a/1 --ready --for 30s", "mqctl wait broker broker-a/1 --gone"},
+			flags: []flagSpec{
+				{key: "ready", kind: kindBool, help: "registered, and answers requests"},
+				{key: "gone", kind: kindBool, help: "not registered any more, and does not answer"}, forFlag(),
+			},
+		},
+		{
+			path: "wait role", summary: "wait until a broker has a role", args: "NAME/ID|HOST:PORT", min: 1, max: 1, argFrom: "broker",
+			run: runWaitRole, schema: "mqctl.wait/v1", exits: waitExits, view: waitView(),
+			examples: []string{"mqctl wait role broker-a/1 --is ASYNC_MASTER --for 30s", "mqctl wait role 127.0.0.1:10921 --is slave"},
+			flags: []flagSpec{
+				{key: "is", kind: kindEnum, enum: []string{"ASYNC_MASTER", "SYNC_MASTER", "SLAVE", "MASTER"}, meta: "ROLE", help: "the role; MASTER means either kind"}, forFlag(),
+			},
+		},
+		{
+			path: "wait ha", summary: "wait until slaves have caught up", run: runWaitHA, schema: "mqctl.wait/v1", exits: waitExits, view: waitView(),
+			examples: []string{"mqctl wait ha --broker broker-a --max-gap 0 --stable 3s --for 5m", "mqctl wait ha --max-gap-time 1s"},
+			flags: append(gapFlags("not reached while"),
+				flagSpec{key: "stable", kind: kindDuration, def: "0s", meta: "DUR", help: "and it must stay so for this long"}, forFlag()),
+		},
+	}
+}
+
+// look is what one look at a condition found.
+type look struct {
+	reached bool
+	value   string // what there is now
+	never   string // why it cannot be reached any more; "" while it can
+}
+
+// waitPause is the time between two looks.
+const waitPause = 250 * time.Millisecond
+
+// await looks again and again until the condition is reached, cannot be
+// reached, or the time is over. Only the first look may fail: what was there
+// once may be away for a moment.
+func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Context) (look, error)) (*result, error) {
+	r := &result{items: []any{it}}
+	begin := time.Now()
+	limit := c.duration("for")
+	until, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(waitPause)
+	defer tick.Stop()
+	told := begin
+	for first := true; ; first = false {
+		now, err := see(until)
+		if err != nil && first && until.Err() == nil {
+			return nil, c.explain(err)
+		}
+		it.Millis = time.Since(begin).Milliseconds()
+		if err == nil {
+			it.Value, it.Reached = textOrNil(now.value), now.reached
+		}
+		switch {
+		case err == nil && now.reached:
+			return r, nil
+		case err == nil && now.never != "":
+			m := fail(ExitConditionFalse, "NEVER", "%s %s can no longer be reached: %s", it.Condition, it.Target, now.never)
+			r.failed(m)
+			return r, nil
+		}
+		told = c.tellWait(it, told, begin)
+		select {
+		case <-until.Done():
+			return c.waitOver(ctx, r, it, limit)
+		case <-tick.C:
+		}
+	}
+}
+
+// waitOver ends a wait whose time is over, or that was interrupted.
+func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, limit time.Duration) (*result, error) {
+	if ctx.Err() != nil {
+		return nil, c.explain(ctx.Err())
+	}
+	m := fail(ExitTimeout, "NOT_REACHED", "%s %s was not reached within %s", it.Condition, it.Target, limit)
+	if it.Value != nil {
+		m.reason("it is: %s", *it.Value)
+	}
+	r.failed(m)
+	return r, nil
+}
+
+// tellWait says on stderr how far it is: once a second on a terminal, every
+// 10 s otherwise.
+func (c *call) tellWait(it *waitItem, told, begin time.Time) time.Time {
+	every := 10 * time.Second
+	if c.p.errStyle.terminal {
+		every = time.Second
+	}
+	if time.Since(told) < every {
+		return told
+	}
+	value := "not known"
+	if it.Value != nil {
+		value = *it.Value
+	}
+	fmt.Fprintf(c.io.Err, "waiting %s for %s %s: %s\n", shortDuration(time.Since(begin)), it.Condition, it.Target, oneLine(value))
+	return time.Now()
+}
+
+// find resolves a broker that may not be there (yet): nil targets without an
+// error. That no nameserver answers is an error.
+func (c *call) find(ctx context.Context, name string) ([]admin.Target, error) {
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := a.Targets(ctx, admin.Selector{Broker: name})
+	var missing *admin.NotFound
+	if errors.As(err, &missing) && missing.Kind == "broker" {
+		return nil, nil
+	}
+	return targets, err
+}
+
+func runWaitBroker(ctx context.Context, c *call) (*result, error) {
+	ready, wantGone := c.on("ready"), c.on("gone")
+	if ready == wantGone {
+		return nil, usage("CONTRADICTION", "wait broker needs either --ready or --gone").try("mqctl wait broker " + c.arg(0) + " --ready")
+	}
+	it := &waitItem{Condition: "ready", Target: c.arg(0)}
+	if wantGone {
+		it.Condition = "gone"
+	}
+	known := map[string]admin.Target{} // every address it was ever registered under
+	return c.await(ctx, it, func(ctx context.Context) (look, error) {
+		targets, err := c.find(ctx, c.arg(0))
+		if err != nil {
+			return look{}, err
+		}
+		for _, t := range targets {
+			known[t.Addr] = t
+		}
+		if ready {
+			return c.seeReady(ctx, targets), nil
+		}
+		return c.seeGone(ctx, targets, known), nil
+	})
+}
+
+// seeReady: every replica of the name is registered and answers.
+func (c *call) seeReady(ctx context.Context, targets []admin.Target) look {
+	if len(targets) == 0 {
+		return look{value: "not registered"}
+	}
+	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (map[string]string, error) {
+		return c.client.RuntimeInfo(ctx, t.Addr)
+	}) {
+		if res.Err != nil {
+			return look{value: res.Target.String() + " does not answer: " + netReason(res.Err)}
+		}
+		if res.Value["brokerActive"] == "false" {
+			return look{value: res.Target.String() + " is not active yet"}
+		}
+	}
+	return look{reached: true, value: "ready"}
+}
+
+// seeGone: nothing is registered, and where it was nobody answers.
+func (c *call) seeGone(ctx context.Context, targets []admin.Target, known map[string]admin.Target) look {
+	for _, t := range known {
+		if t.Addr == "" {
+			continue
+		}
+		who, err := c.client.Identify(ctx, t.Addr)
+		if err == nil && (t.Broker == "" || who.Broker == t.Broker) {
+			return look{value: "answers at " + t.Addr}
+		}
+	}
+	if len(targets) > 0 && !admin.IsAddress(c.arg(0)) {
+		return look{value: "still registered at " + targets[0].Addr}
+	}
+	return look{reached: true, value: "gone"}
+}
+
+func runWaitRole(ctx context.Context, c *call) (*result, error) {
+	if !c.given("is") {
+		return nil, usage("VALUE_MISSING", "wait role needs --is ROLE").try("--is ASYNC_MASTER", "--is SLAVE")
+	}
+	if !admin.IsAddress(c.arg(0)) && !strings.Contains(c.arg(0), "/") {
+		return nil, usage("TARGET_MISSING", "wait role needs one replica: NAME/ID").try("mqctl wait role " + c.arg(0) + "/1 --is " + c.str("is"))
+	}
+	want := c.str("is")
+	it := &waitItem{Condition: "role", Target: c.arg(0), Limit: &want}
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	// The process stays the same when its id changes with its role.
+	targets, err := a.Targets(ctx, admin.Selector{Broker: c.arg(0)})
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	t := targets[0]
+	return c.await(ctx, it, func(ctx context.Context) (look, error) {
+		cfg, err := c.client.BrokerConfig(ctx, t.Addr)
+		if err != nil {
+			return look{}, err
+		}
+		role := (replica{config: cfg.Values}).role(t.ID)
+		return look{reached: role == want || want == "MASTER" && role != "SLAVE", value: role}, nil
+	})
+}
+
+func runWaitHA(ctx context.Context, c *call) (*result, error) {
+	limit, err := c.gapLimit()
+	if err != nil {
+		return nil, err
+	}
+	if !limit.given() {
+		limit.bytes = ptr(int64(0))
+	}
+	target := c.str("broker")
+	if target == "" {
+		target = "all brokers"
+	}
+	w := &haWait{c: c, limit: limit, stable: c.duration("stable"), slaves: map[string]slaveTrack{}}
+	return c.await(ctx, &waitItem{Condition: "ha", Target: target, Limit: ptr(limit.text())}, w.see)
+}
+
+// haWait is what wait ha remembers between two looks.
+type haWait struct {
+	c      *call
+	limit  gapLimit
+	stable time.Duration
+	since  time.Time // since when everything has been within the limits
+	slaves map[string]slaveTrack
+}
+
+// slaveTrack is a slave at its last looks.
+type slaveTrack struct {
+	lost time.Time // since when it has not been connected
+	gap  int64     // at that time
+}
+
+// lostFor is how long a slave may be without a connection: slaves dial again
+// after 5 s.
+const lostFor = 6 * time.Second
+
+func (w *haWait) see(ctx context.Context) (look, error) {
+	r, err := w.c.haOnce(ctx)
+	if err != nil {
+		return look{}, err
+	}
+	if len(r.items) == 0 && len(r.errors) > 0 {
+		return look{}, &r.errors[0]
+	}
+	worst, total, present := "", 0, map[string]bool{}
+	for _, item := range r.items {
+		it := item.(*haItem)
+		if it.State != nil && it.Role != "SLAVE" {
+			worst = "the master of " + it.Broker + " does not answer"
+		}
+		links := it.Connections
+		if it.Role == "SLAVE" && it.State != nil {
+			links = []haConnection{it.ownLink()}
+		}
+		for i := range links {
+			name := it.slaveName(&links[i])
+			present[name] = true
+			total++
+			if why := w.limit.exceeded(&links[i]); why != "" {
+				worst = name + ": " + why
+			}
+			if never := w.hopeless(name, &links[i]); never != "" {
+				return look{value: worst, never: never}, nil
+			}
+		}
+	}
+	for name := range w.slaves {
+		if !present[name] {
+			return look{value: worst, never: name + " has left the cluster"}, nil
+		}
+	}
+	if total == 0 {
+		return look{value: "no slave is registered", never: "there is no slave"}, nil
+	}
+	return w.settle(worst, total), nil
+}
+
+// settle counts how long everything has been within the limits.
+func (w *haWait) settle(worst string, slaves int) look {
+	if worst != "" {
+		w.since = time.Time{}
+		return look{value: worst}
+	}
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	if held := time.Since(w.since); held < w.stable {
+		return look{value: "within the limits for " + shortDuration(held)}
+	}
+	return look{reached: true, value: count(slaves, "slave") + " within the limits"}
+}
+
+// hopeless says why no waiting helps; "" while it may.
+func (w *haWait) hopeless(name string, k *haConnection) string {
+	t := w.slaves[name]
+	defer func() { w.slaves[name] = t }()
+	if brokenStates[k.State] {
+		why := name + " is " + k.stateText()
+		if k.Why != nil {
+			why += ": " + *k.Why
+		}
+		return why
+	}
+	if k.connected() || k.State == stateUnknown || k.GapBytes == nil && k.State != stateUnreachable {
+		t = slaveTrack{}
+		return ""
+	}
+	if t.lost.IsZero() {
+		t = slaveTrack{lost: time.Now(), gap: orZero(k.GapBytes)}
+		return ""
+	}
+	if time.Since(t.lost) < lostFor {
+		return ""
+	}
+	switch {
+	case k.State == stateUnreachable:
+		return name + " does not answer and is not connected"
+	case orZero(k.GapBytes) > t.gap:
+		return fmt.Sprintf("%s is not connected and its gap grows: %d bytes", name, *k.GapBytes)
+	}
+	return ""
+}
