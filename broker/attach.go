@@ -54,7 +54,7 @@ func (b *Broker) attachSelf() replication.AttachRequest {
 	s, p := b.stand.Load(), b.store.Positions()
 	ha := b.ha.settings.Load()
 	return replication.AttachRequest{BrokerName: b.here.name, BrokerID: s.ID, BrokerAddr: b.Addr(), SegmentBytes: ha.SegmentBytes,
-		Min: int64(p.Min), End: int64(p.Max), Readable: b.readable(), AckFsync: ha.AckFsync, Secure: b.opts.secureHA(), Epoch: s.Epoch}
+		Min: int64(p.Min), End: int64(p.Max), Readable: b.readable(), AckFsync: ha.AckFsync, Secure: b.opts.HAAuthKey != "", TLS: b.opts.HATLS.On, Epoch: s.Epoch}
 }
 
 // serveAttach answers a slave of ours that wants to connect. It reads only, so

@@ -47,7 +47,7 @@ func (c *Config) computeDefaults() {
 	def("brokerIP2", c.Value("brokerIP1"))
 	def("haListenPort", strconv.FormatInt(c.Int("listenPort")+1, 10))
 	def("inSyncReplicas", map[bool]string{false: "1", true: "2"}[c.Value("brokerRole") == SyncMaster.String()])
-	def("nameserver.embedded.enable", strconv.FormatBool(c.Value("namesrvAddr") == ""))
+	def("nameserver.embedded.enable", strconv.FormatBool(c.Value("namesrvAddr") == "" && c.Value("brokerRole") != Slave.String()))
 	def("nameserver.embedded.listen", net.JoinHostPort(c.Value("bindAddress"), "9876"))
 	def("storePathRootDir", c.defaultRoot())
 	for _, key := range []string{"storePathRootDir", "storePathCommitLog"} {
@@ -156,6 +156,8 @@ func (c *Config) checkRole(fail func(key, why, try string)) {
 		fail("brokerId", "0 is the id of a master, but brokerRole is SLAVE", "give each slave of a name an id of its own, from 1 (or --id)")
 	case role != Slave.String() && id != 0:
 		fail("brokerId", fmt.Sprintf("%d is the id of a slave, but brokerRole is %s", id, role), "set brokerRole=SLAVE (or --role slave), or brokerId=0")
+	case role == Slave.String() && c.Value("namesrvAddr") == "" && c.Value("haMasterAddress") == "" && !c.Bool("nameserver.embedded.enable"):
+		fail("haMasterAddress", "nobody tells this slave where its master is", "name the nameservers (-n HOST:9876), or the master's replication port (--master HOST:10912)")
 	}
 	if role == SyncMaster.String() && c.values["inSyncReplicas"].Origin.Kind == "default" {
 		c.warn("brokerRole SYNC_MASTER without inSyncReplicas: sends wait for %s copies, the master's included; set inSyncReplicas=1 for its own alone, which is RocketMQ's default", c.Value("inSyncReplicas"))
@@ -163,6 +165,11 @@ func (c *Config) checkRole(fail func(key, why, try string)) {
 	if c.Int("haHousekeepingInterval") <= c.Int("haSendHeartbeatInterval") {
 		fail("haHousekeepingInterval", fmt.Sprintf("%s ms is not longer than haSendHeartbeatInterval (%s ms): idle connections would be cut", c.Value("haHousekeepingInterval"), c.Value("haSendHeartbeatInterval")), "")
 	}
+	c.checkHAFiles(fail)
+}
+
+// checkHAFiles looks whether the files of secure replication are named.
+func (c *Config) checkHAFiles(fail func(key, why, try string)) {
 	if c.Bool("haTlsEnable") {
 		for _, key := range []string{"haTlsCert", "haTlsKey", "haTlsCa"} {
 			if c.Value(key) == "" {

@@ -151,6 +151,7 @@ func TestBadConfig(t *testing.T) {
 		{name: "fine time", file: "b.conf", text: "serverChannelMaxIdleTimeSeconds=500ms", err: []string{"finer than seconds"}},
 		{name: "slave", file: "b.conf", text: "brokerRole=SLAVE", err: []string{"brokerId: 0 is the id of a master, but brokerRole is SLAVE"}},
 		{name: "id", file: "b.conf", text: "brokerId=1", err: []string{"b.conf:1: brokerId: 1 is the id of a slave, but brokerRole is ASYNC_MASTER"}},
+		{name: "no way to a master", file: "b.conf", text: "brokerRole=SLAVE\nbrokerId=1", err: []string{"haMasterAddress: nobody tells this slave where its master is; name the nameservers"}},
 		{name: "negative id", file: "b.conf", text: "brokerRole=SLAVE\nbrokerId=-1", err: []string{"b.conf:2: brokerId: -1 is negative"}},
 		{name: "master address", file: "b.conf", text: "haMasterAddress=master", err: []string{"haMasterAddress: \"master\" is not of the form host:port"}},
 		{name: "heartbeats", file: "b.conf", text: "haHousekeepingInterval=1000", err: []string{"b.conf:1: haHousekeepingInterval: 1000 ms is not longer"}},
@@ -387,7 +388,7 @@ func TestRoleConfig(t *testing.T) {
 		{"sync master, unset", "brokerRole=SYNC_MASTER\ninSyncReplicas=0", SyncMaster, 0, 2, "sends wait for 2 copies"},
 		{"sync master as RocketMQ's", "brokerRole=SYNC_MASTER\ninSyncReplicas=1", SyncMaster, 0, 1, ""},
 		{"three copies", "brokerRole=SYNC_MASTER\ninSyncReplicas=3", SyncMaster, 0, 3, ""},
-		{"slave", "brokerRole=SLAVE\nbrokerId=2", Slave, 2, 1, ""},
+		{"slave", "brokerRole=SLAVE\nbrokerId=2\nnamesrvAddr=10.0.0.1:9876", Slave, 2, 1, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := LoadConfig(ConfigInput{File: "b.conf", Data: []byte(tt.text), HostName: "h", HomeDir: "/home/x", FS: vfs.NewMem()})

@@ -41,8 +41,10 @@ type hub struct {
 
 	// turn is held during a change of role: one at a time. Nothing else takes it.
 	turn sync.Mutex
-	// watchers hear of each change of the standing; set before Run.
+	// watchers hear of each change of the standing, cutters after the log lost its
+	// tail or all of it to a master's; set before Run.
 	watchers []func(old, next *standing)
+	cutters  []func()
 
 	known knownPeers
 }
@@ -69,12 +71,12 @@ func (b *Broker) openHub() error {
 	settings := h.settings.Load
 	h.net = remoting.NewClient(remoting.ClientOptions{Dial: b.opts.Dial, DialTimeout: time.Second, Log: b.log})
 	h.master = replication.NewMaster(replication.MasterOptions{
-		Log: b.store, Listener: h.listener, Settings: settings, Identify: b.identify, Changed: h.poke,
-		Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Log: b.store, Listener: h.listener, Settings: settings, Name: b.opts.Name, Epoch: func() int64 { return b.stand.Load().Epoch },
+		Identify: b.identify, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
 	})
 	h.slave = replication.NewSlave(replication.SlaveOptions{
 		Log: b.store, Settings: settings, Dial: b.opts.Dial, Attach: b.askAttach, Foreign: b.askForeign,
-		Self: b.attachSelf, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Self: b.attachSelf, Cut: b.logCut, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
 	})
 	h.follow, h.delays = newToggle(h.slave.Run), newToggle(b.delays.Run)
 	return nil
@@ -133,6 +135,19 @@ func (b *Broker) appended(end record.PhysOffset) {
 		b.ha.master.Appended(end)
 	}
 }
+
+// logCut follows a slave's log that was cut, or set aside, to fit its master's.
+func (b *Broker) logCut() {
+	b.ha.master.Cut()
+	b.holds.ChangedAll()
+	for _, f := range b.ha.cutters {
+		f()
+	}
+}
+
+// onCut adds a function that hears after the log was cut or set aside, on the
+// goroutine that follows the master: nothing is appended meanwhile. Before Run only.
+func (b *Broker) onCut(f func()) { b.ha.cutters = append(b.ha.cutters, f) }
 
 // setStanding changes the broker's part: role, id, epoch, fence. It returns when
 // nothing that the new part forbids goes on any more, or with an error if that

@@ -27,7 +27,7 @@ var usedKeys = []Key{
 	{Name: "namesrvAddr", Kind: Text, Section: "nameserver", Optional: true, Text: "Nameservers to register at, host:port separated by semicolons."},
 	{Name: "registerNameServerPeriod", Kind: Millis, Default: "30000", Min: 10000, Max: 60000, Section: "nameserver", Text: "How often the broker registers."},
 	{Name: "registerBrokerTimeoutMills", Kind: Millis, Default: "24000", Min: 100, Max: 600000, Section: "nameserver", Text: "How long one registration may take."},
-	{Name: "nameserver.embedded.enable", Kind: Bool, Own: true, Computed: true, Section: "nameserver.embedded", Text: "Run a nameserver in this process; on when no nameserver is named."},
+	{Name: "nameserver.embedded.enable", Kind: Bool, Own: true, Computed: true, Section: "nameserver.embedded", Text: "Run a nameserver in this process; on for a master when no nameserver is named."},
 	{Name: "nameserver.embedded.listen", Kind: Text, Own: true, Computed: true, Section: "nameserver.embedded", Text: "Address of the embedded nameserver; empty means port 9876 where the broker listens."},
 	{Name: "nameserver.embedded.kvConfigPath", Kind: Text, Own: true, Computed: true, Section: "nameserver.embedded", Text: "File of the nameserver's key-value table."},
 	{Name: "nameserver.embedded.scanNotActiveBrokerInterval", Kind: Millis, Default: "5000", Min: 100, Max: 600000, Own: true, Section: "nameserver.embedded", Text: "How often silent brokers are looked for."},

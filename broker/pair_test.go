@@ -78,8 +78,12 @@ func newPair(t testing.TB) *pair {
 	return p
 }
 
-func (p *pair) startMaster(change ...func(*Options)) { p.m = startIn(p.t, p.net, p.ms, replica(0, change...)) }
-func (p *pair) startSlave(change ...func(*Options))  { p.s = startIn(p.t, p.net, p.ss, replica(1, change...)) }
+func (p *pair) startMaster(change ...func(*Options)) {
+	p.m = startIn(p.t, p.net, p.ms, replica(0, change...))
+}
+func (p *pair) startSlave(change ...func(*Options)) {
+	p.s = startIn(p.t, p.net, p.ss, replica(1, change...))
+}
 
 // caughtUp waits until the slave has all of the master's log, and dispatched it.
 func (p *pair) caughtUp() {

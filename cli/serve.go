@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func (s *serving) open() error {
 	for _, w := range s.cfg.Warnings() {
 		s.warn(&Message{Code: "CONFIG", Text: w})
 	}
-	if err := newStorePorts(s.cfg, o.ListenAddr); err != nil {
+	if err := newStorePorts(s.cfg, o.ListenAddr, o.HAListen); err != nil {
 		return startError(s.c, s.cfg, err)
 	}
 	if s.broker, err = broker.New(o); err != nil {
@@ -281,13 +282,13 @@ func (s *serving) namesrvs() []string {
 }
 
 func (s *serving) title() string {
-	return fmt.Sprintf("mqctl %s broker %s/%s", versionOf().Version, s.cfg.Value("brokerName"), s.cfg.Value("brokerId"))
+	return fmt.Sprintf("mqctl %s broker %s/%s", versionOf().Version, s.cfg.Value("brokerName"), strconv.FormatInt(s.broker.Status().ID, 10))
 }
 
 func (s *serving) readyItem() readyItem {
 	st := s.broker.Status()
 	it := readyItem{
-		Schema: readySchema, Broker: s.cfg.Value("brokerName"), BrokerID: s.cfg.Int("brokerId"), Role: s.cfg.Value("brokerRole"),
+		Schema: readySchema, Broker: s.cfg.Value("brokerName"), BrokerID: st.ID, Role: st.Role.String(),
 		Addr: st.Addr, HAAddr: st.HAAddr, Namesrv: s.namesrvs(), StoreDir: st.StoreDir, Pid: os.Getpid(), StartMillis: time.Since(s.begun).Milliseconds(),
 		Recovery: recoveryState{MinOffset: int64(st.Recovery.Min), MaxOffset: int64(st.Recovery.Max), CutBytes: st.Recovery.CutBytes, Millis: st.Recovery.Took.Milliseconds()},
 	}
@@ -355,7 +356,7 @@ func startError(c *call, cfg *broker.Config, err error) error {
 		m = portTaken(port.Addr, port.Err).try("--listen HOST:PORT", "stop the other process")
 		if m.Why != "" {
 			p := cfg.Int("listenPort")
-			m.Why += fmt.Sprintf("; a broker needs ports %d and %d", p, p-2)
+			m.Why += fmt.Sprintf("; a broker needs ports %d, %d and, for its slaves, %d", p, p-2, cfg.Int("haListenPort"))
 		}
 	case errors.As(err, &who):
 		m = fail(ExitIdentityConflict, "IDENTITY_CONFLICT", "%s/%d is already registered from %s", who.Name, who.ID, who.Addr).

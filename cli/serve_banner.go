@@ -36,6 +36,7 @@ func (s *serving) banner(it readyItem) {
 	if ports := brokerPorts(it.Addr); len(ports) > 1 {
 		row("fast port", ports[1], "for sends")
 	}
+	row("ha", it.HAAddr, haText(st))
 	if s.nsAddr != "" {
 		row("nameserver", s.nsAddr, "embedded")
 	}
@@ -61,6 +62,17 @@ func (s *serving) banner(it readyItem) {
 	if ns := it.Namesrv; len(ns) > 0 {
 		fmt.Fprintf(w, "next   mqctl -n %s cluster list\n", ns[0])
 	}
+}
+
+// haText says what the replication port is for, or where the log comes from.
+func haText(st broker.Status) string {
+	switch {
+	case st.Role != broker.Slave:
+		return "for slaves"
+	case st.Master != "":
+		return "follows " + st.Master
+	}
+	return "waits to hear of its master"
 }
 
 func readyText(ms int64) string {

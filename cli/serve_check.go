@@ -28,7 +28,8 @@ func checkStart(c *call, cfg *broker.Config) (*result, error) {
 	if err := checkStore(c, cfg, say); err != nil {
 		return nil, err
 	}
-	addrs := append(brokerPorts(o.ListenAddr), otherPorts(cfg)...)
+	addrs := append(brokerPorts(o.ListenAddr), o.HAListen)
+	addrs = append(addrs, otherPorts(cfg)...)
 	for _, a := range addrs {
 		if err := checkPort(a); err != nil {
 			return nil, err
@@ -65,11 +66,11 @@ func otherPorts(cfg *broker.Config) []string {
 // newStorePorts looks at the ports before a store is made, so that a start that
 // cannot be leaves no folder behind. A store that is there is opened first: who
 // holds it says more than who holds a port.
-func newStorePorts(cfg *broker.Config, listen string) error {
+func newStorePorts(cfg *broker.Config, listen, ha string) error {
 	if _, err := os.Stat(cfg.Value("storePathRootDir")); !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	for _, a := range brokerPorts(listen) {
+	for _, a := range append(brokerPorts(listen), ha) {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
 			return &broker.PortError{Addr: a, Err: err}
