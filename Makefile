@@ -5,9 +5,10 @@ LDFLAGS = -X mqctl/cli.version=$(VERSION)
 DATA ?= data
 FUZZTIME ?= 60s
 BENCHCOUNT ?= 5
+SEEDS ?= 100000
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz bench bench-load benchcmp cover compat compat-java compat-java-files clean
+.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files clean
 
 all: build
 
@@ -40,6 +41,9 @@ fuzz: ## each fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
+
+sim: ## progress of replicas in virtual time: SEEDS runs; a failure says how to repeat it
+	$(GO) test ./subgroup -count=1 -run 'Sim$$' -sim.seeds=$(SEEDS) -timeout 60m
 
 bench: ## Go benchmarks, then a broker of its own process under load; the original beside it where java and mvn are there
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...

@@ -247,6 +247,9 @@ func (o *Offsets) TakeReset(group, topic []byte, queue int32) (int64, bool) {
 
 // set writes a cell and notes the change. The caller holds s.mu.
 func (o *Offsets) set(s *offsetShard, r *row, at *cell, p Progress) {
+	if p.Deleted {
+		p.Offset, p.Pending = 0, false
+	}
 	had, has := at.flags&flagPending != 0, p.Pending
 	if had != has {
 		if has {

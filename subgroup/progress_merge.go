@@ -149,6 +149,9 @@ func (o *Offsets) mergeOne(in *ProgressRecord) bool {
 	}
 	cur := at.progress()
 	next := cur.merge(in.Progress)
+	if next.Deleted {
+		next.Offset, next.Pending = 0, false
+	}
 	if next.same(cur) {
 		at.updated = next.Updated // says nothing new
 		return false
