@@ -204,7 +204,8 @@ func (h *pullHandler) read(l *live, st *standing, x pullRun, g pullGrant, q *sto
 	}
 	conn := x.call.Conn.ID()
 	if st.isSlave() && pullCode(res.Status, offset) == remoting.CodePullOffsetMoved {
-		f.returned = h.counts.returned(head.ConsumerGroup, head.Topic, head.QueueID, conn, int64(offset), now)
+		// One that was held has come back already.
+		f.returned = !x.first || h.counts.returned(head.ConsumerGroup, head.Topic, head.QueueID, conn, int64(offset), now)
 	}
 	a := decide(&f)
 	if a.code == remoting.CodePullNotFound && x.first && head.SysFlag&header.PullSuspend != 0 && h.park(l, st, x, g, q, offset, res.Max) {

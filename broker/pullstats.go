@@ -21,6 +21,9 @@ const (
 	// mostRedirects of one queue in a second; more than that is a loop of several
 	// clients that cannot reach the master.
 	mostRedirects = 16
+	// backWithin is how soon, in ms, a client that cannot reach the master is back;
+	// who comes later makes no loop.
+	backWithin = 2000
 	// defaultPullWindow is pullStatsWindow where nothing else is set.
 	defaultPullWindow = time.Minute
 )
@@ -74,8 +77,8 @@ type idCount struct {
 // pullQueue is what the last pull of a queue was told.
 type pullQueue struct {
 	next      int64 // where its client goes on
-	suggested int64
 	conn      uint64 // of the client; 0: none came yet
+	at        int64  // ms of the last pull
 	second    int64  // of the redirects that are counted
 	redirects uint16
 	elsewhere bool
@@ -165,7 +168,7 @@ func (q *pullQueue) told(n *pullNote, elsewhere bool) {
 	} else if redirect {
 		q.second, q.redirects = second, 1
 	}
-	q.conn, q.next, q.suggested = n.conn, n.answer.next, n.answer.suggest
+	q.conn, q.next, q.at = n.conn, n.answer.next, n.nowMillis
 	q.elsewhere, q.redirect = elsewhere, redirect
 }
 
@@ -180,7 +183,7 @@ func (s *pullStats) returned(group, topic []byte, queue int32, conn uint64, offs
 		return false
 	}
 	q := &r.queues[queue]
-	if !q.redirect || q.next != offset {
+	if !q.redirect || q.next != offset || nowMillis-q.at > backWithin {
 		return false
 	}
 	return q.conn == conn || q.second == nowMillis/1000 && q.redirects >= mostRedirects

@@ -246,6 +246,13 @@ func TestDropAndChanged(t *testing.T) {
 		}
 	}
 	h.check(t, held)
+	h.ChangedAll()
+	for i, p := range pulls {
+		if dropped := i%3 != 1 && i%4 == 2; !dropped && p.state() != "changed" {
+			t.Errorf("pull %d: %s after all were woken", i, p.state())
+		}
+	}
+	h.check(t, 0)
 }
 
 func TestExpiryIsExact(t *testing.T) {
@@ -325,8 +332,11 @@ func TestConcurrent(t *testing.T) {
 				q := queues[rng.IntN(3)]
 				f.put(q, int64(1+rng.IntN(3)))
 				h.Arrived(q)
-				if rng.IntN(20) == 0 {
+				switch rng.IntN(40) {
+				case 0, 1:
 					h.Changed("1")
+				case 2:
+					h.ChangedAll()
 				}
 			}
 		})
