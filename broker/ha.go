@@ -228,30 +228,38 @@ func (b *Broker) beginRole() {
 		return
 	}
 	b.store.SetReplica(true)
-	b.learned("", "")
 	b.ha.follow.on()
 }
 
 // learned takes in what the nameservers say of this broker's master: its
 // remoting and HA addresses, empty if they know none. The addresses of before are
-// still tried then: whether anybody lives there is MasterAlive. An address from the configuration stays until the first change
-// of roles, after which it may be the one of a former master.
+// still tried then: whether anybody lives there is MasterAlive.
 func (b *Broker) learned(master, ha string) {
-	fixed := b.opts.HAMaster
-	if master == b.Addr() {
-		master, ha = "", "" // ours, from before we became a slave
+	if master == "" || master == b.Addr() {
+		return // none, or we, from before we became a slave
 	}
-	old := b.stand.Load()
-	if !old.isSlave() {
-		return
-	}
-	if fixed != "" && old.Epoch == b.opts.Epoch {
+	if fixed := b.fixedMaster(); fixed != "" {
 		ha = fixed
-		if master == "" && old.Master == "" {
-			master = remotingBeside(fixed)
-		}
 	}
+	b.follow(master, ha)
+}
+
+// fixedMaster is haMasterAddress. It holds until the first change of roles, after
+// which it may be the one of a former master.
+func (b *Broker) fixedMaster() string {
+	if b.stand.Load().Epoch != b.opts.Epoch {
+		return ""
+	}
+	return b.opts.HAMaster
+}
+
+// follow makes a slave's master known. An empty part leaves what is known.
+func (b *Broker) follow(master, ha string) {
+	old := b.stand.Load()
 	now, changed := b.stand.update(func(s *standing) {
+		if !s.isSlave() {
+			return
+		}
 		if master != "" {
 			s.Master = master
 		}
@@ -265,16 +273,6 @@ func (b *Broker) learned(master, ha string) {
 	b.log.Info("master", "addr", now.Master, "ha", now.HA)
 	b.ha.slave.SetMaster(now.Master, now.HA)
 	b.tellStanding(old, now)
-}
-
-// remotingBeside guesses the main port of a broker from its replication port, by
-// the rule of the default.
-func remotingBeside(ha string) string {
-	host, port, err := splitAddr(ha)
-	if err != nil || port < 2 {
-		return ""
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port-1))
 }
 
 // refuseSend is what becomes of a send that reaches a broker which takes none.

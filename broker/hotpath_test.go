@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/store/record"
@@ -278,5 +279,36 @@ func BenchmarkBrokerPull(b *testing.B) {
 	for i := 0; i < b.N; i += 4 * 32 {
 		bursts <- burst
 		h.answers(4)
+	}
+}
+
+// A burst of sends that wait for a slave costs no more: the slave runs in this
+// process, so what it allocates counts too.
+func TestReplicatedSendAllocations(t *testing.T) {
+	m := hotStart(t, func(o *Options) {
+		o.Role, o.HAListen, o.HAAddr = SyncMaster, "127.0.0.1:0", "127.0.0.1:0"
+		o.Reloadable.HA = testHA()
+		o.Reloadable.HA.InSyncReplicas = 2
+	})
+	s := hotStart(t, func(o *Options) {
+		o.Role, o.ID, o.HAListen = Slave, 1, "127.0.0.1:0"
+		o.Reloadable.HA = testHA()
+	})
+	s.b.follow(m.b.Addr(), m.b.ha.addr)
+	const n = 64
+	burst := sendBurst(t, n, strings.Repeat("x", 1024))
+	for range 5000 {
+		if st := m.b.ha.master.Status(); st.InSync == 1 {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	got := perBurst(t, m, burst, n)
+	if got > 8 {
+		t.Errorf("%.1f allocations for %d sends", got, n)
+	}
+	t.Logf("%.1f allocations for %d sends", got, n)
+	if a, b := m.b.store.Positions().Max, s.b.store.Positions().Max; a != b {
+		t.Errorf("the master ends at %d, the slave at %d", a, b)
 	}
 }

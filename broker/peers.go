@@ -206,7 +206,9 @@ func (b *Broker) askPeers(ctx context.Context) error {
 	tick := time.NewTicker(helloEvery)
 	defer tick.Stop()
 	var foreign time.Time
+	var f finder
 	for {
+		b.findFixed(ctx, &f)
 		if s := b.stand.Load(); s.isSlave() && s.Master != "" && b.ha.known.get(s.Master).kind != kindForeign {
 			b.sayHello(ctx, s.Master)
 		}

@@ -390,8 +390,8 @@ func (l *link) registered(resp *remoting.Response) {
 	if err := r.markOrdered(resp.Body); err != nil {
 		r.o.Log.Warn("the nameserver's list of ordered topics was not followed", "peer", l.addr, "err", err)
 	}
-	l.done(linkUp)
 	l.takeMaster(resp)
+	l.done(linkUp)
 }
 
 // markOrdered marks the topics that the nameserver lists as ordered; nothing un-marks them.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"mqctl/replication"
 )
 
 // How long the steps of a shutdown may take before the next one starts anyway.
@@ -113,6 +115,30 @@ func (b *Broker) announceReady(ctx context.Context) error {
 	return nil
 }
 
+// lastBytesWait bounds how long a broker that ends waits for its slaves.
+const lastBytesWait = time.Second
+
+// letSlavesCatchUp waits until the slaves that follow closely have all of the log,
+// so that whichever is promoted lacks nothing.
+func (b *Broker) letSlavesCatchUp() {
+	deadline := time.NewTimer(lastBytesWait)
+	defer deadline.Stop()
+	for {
+		behind := false
+		for _, c := range b.ha.master.Status().Slaves {
+			behind = behind || c.State == replication.Syncing && c.InSync && c.Gap > 0
+		}
+		if !behind {
+			return
+		}
+		select {
+		case <-deadline.C:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // shutdown ends the parts in order; each step has a deadline.
 func (b *Broker) shutdown(r *running) error {
 	b.log.Info("shutting down")
@@ -134,8 +160,9 @@ func (b *Broker) shutdown(r *running) error {
 	b.end(stopWait, r.data, r.admin)
 	// 6. Connections end.
 	b.server.Close()
-	// 7. Replication stops, both ways, then delayed delivery and housekeeping;
+	// 7. The slaves get the last bytes. Replication stops, both ways, then delayed delivery and housekeeping;
 	// progress is saved. Nothing writes to the store any more.
+	b.letSlavesCatchUp()
 	b.end(stopWait, r.follow, r.ha, r.watch, r.ask)
 	b.ha.net.Close()
 	b.end(stopWait, r.delay, r.house)
