@@ -2,14 +2,16 @@ package replication
 
 import (
 	"fmt"
+
+	"mqctl/store"
 )
 
 const (
 	idleInbox   = 64 << 10
 	usualInbox  = 2 << 20
-	maxInbox    = 128 << 20 // for one record or blank that is not finished yet
-	readAhead   = 256 << 10 // that one read may bring where frame headers lie between
-	directlyFor = 64 << 10  // from so many missing bytes on, a body is read for itself
+	maxInbox    = store.MaxRawRecord + maxBody // of an unfinished record and what came behind it
+	readAhead   = 256 << 10                    // that one read may bring where frame headers lie between
+	directlyFor = 64 << 10                     // from so many missing bytes on, a body is read for itself
 )
 
 // streamError says that a frame does not continue what was received before.
@@ -117,7 +119,7 @@ func (in *inbox) drop(k int) error {
 		in.n -= k
 	}
 	if in.n >= maxInbox {
-		return &streamError{fmt.Sprintf("the record at %d is longer than %d bytes", in.next-int64(in.n), maxInbox)}
+		return &streamError{fmt.Sprintf("the record at %d is longer than %d bytes", in.next-int64(in.n), store.MaxRawRecord)}
 	}
 	if len(in.buf) > usualInbox && in.n+in.raw <= idleInbox {
 		in.grow(usualInbox)

@@ -151,7 +151,6 @@ func (r *receiver) took(k int) error {
 			err = derr
 		}
 		end := s.o.Log.Positions().Max
-		s.o.Appended(end)
 		if r.fsync {
 			select {
 			case r.synced <- struct{}{}:

@@ -30,8 +30,6 @@ type SlaveOptions struct {
 	// (a demoted one), so that a tail which the new master does not have may be set
 	// aside. nil: only a master of a higher epoch tells.
 	Rejoin func() bool
-	// Appended hears of each burst that was appended. nil: nobody.
-	Appended func(end record.PhysOffset)
 	// Cut hears that the log was cut or replaced, after it happened. nil: nobody.
 	Cut     func()
 	Changed func()
@@ -78,9 +76,6 @@ func NewSlave(o SlaveOptions) *Slave {
 	}
 	if o.Rejoin == nil {
 		o.Rejoin = func() bool { return false }
-	}
-	if o.Appended == nil {
-		o.Appended = func(record.PhysOffset) {}
 	}
 	if o.Cut == nil {
 		o.Cut = func() {}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mqctl/store"
+	"mqctl/store/vfs"
 )
 
 // wire writes to a connection without waiting, where the system allows. Its
@@ -65,7 +66,7 @@ func (w *wire) writeNow(p []byte, more bool) (n int, blocked bool, err error) {
 // sendfileNow hands a stretch of a file to the socket without a copy in this
 // process. ok is false where the file or the system cannot do it.
 func (w *wire) sendfileNow(r store.RawRange) (n int, blocked, ok bool, err error) {
-	f, is := r.File.(syscall.Conn)
+	f, is := vfs.Descriptor(r.File)
 	if !is {
 		return 0, false, false, nil
 	}
