@@ -54,6 +54,11 @@ type conn struct {
 
 	copyFrom, copyTo atomic.Int64
 
+	// The reader's: bytes that came, and when the deadline was set.
+	buf   [1024]byte
+	n     int
+	armed time.Time
+
 	sendMu   sync.Mutex // guards what follows, and the wire
 	str      stream
 	handed   bool // the sender goroutine is at it, or about to be
@@ -168,39 +173,59 @@ func (c *conn) readErr(err error) error {
 	return err
 }
 
-// preamble reads the first bytes: a preamble, or the first report.
-func (c *conn) preamble() error {
-	var b [preambleSize]byte
-	if err := c.nc.SetReadDeadline(c.deadline()); err != nil {
-		return err
-	}
-	if _, err := io.ReadFull(c.nc, b[:reportSize]); err != nil {
-		return c.readErr(err)
-	}
-	for parseReport(b[:]) == -1 { // "not yet"
-		if _, err := io.ReadFull(c.nc, b[:reportSize]); err != nil {
+// read waits until at least want bytes are there that nobody looked at.
+func (c *conn) read(want int) error {
+	for c.n < want {
+		if now := c.m.o.Now(); c.armed.IsZero() || now.Sub(c.armed) > time.Second {
+			c.armed = now
+			if err := c.nc.SetReadDeadline(c.deadline().Add(time.Second)); err != nil {
+				return c.readErr(err)
+			}
+		}
+		k, err := c.nc.Read(c.buf[c.n:])
+		c.n += k
+		if err != nil && c.n < want {
 			return c.readErr(err)
 		}
 	}
-	if b[0] < 0x80 {
-		if err := c.m.o.Auth.welcome(c.nc, &preamble{}); err != nil {
+	return nil
+}
+
+// took drops the first k of the bytes that were read.
+func (c *conn) took(k int) { c.n = copy(c.buf[:], c.buf[k:c.n]) }
+
+// preamble takes what may come before the first report.
+func (c *conn) preamble() error {
+	if err := c.read(reportSize); err != nil {
+		return err
+	}
+	for parseReport(c.buf[:]) == -1 { // "not yet"
+		c.took(reportSize)
+		if err := c.read(reportSize); err != nil {
 			return err
 		}
-		return c.report(parseReport(b[:]))
 	}
-	if b[0] != preambleMagic>>24 {
-		return fmt.Errorf("%w: it begins with %x", errBadPeer, b[:reportSize])
+	if c.buf[0] < 0x80 {
+		return c.m.o.Auth.welcome(c.nc, &preamble{})
 	}
-	if _, err := io.ReadFull(c.nc, b[reportSize:]); err != nil {
-		return c.readErr(err)
+	if c.buf[0] != preambleMagic>>24 {
+		return fmt.Errorf("%w: it begins with %x", errBadPeer, c.buf[:reportSize])
 	}
-	p, err := parsePreamble(b[:])
+	if err := c.read(preambleSize); err != nil {
+		return err
+	}
+	p, err := parsePreamble(c.buf[:preambleSize])
+	if err == nil && p.keyed && c.n > preambleSize {
+		err = errors.New("it did not wait for the other half of the proof")
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadPeer, err)
 	}
+	c.took(preambleSize)
 	if err := c.m.o.Auth.welcome(c.nc, &p); err != nil {
 		return err
 	}
+	c.armed = time.Time{}
 	if info := c.m.redeem(p.token); info != nil {
 		c.peer.Store(info)
 	}
@@ -210,27 +235,15 @@ func (c *conn) preamble() error {
 // reports takes reports until the connection ends. Of those that one read brings
 // the last counts, as with Apache's master, but all of them must be in order.
 func (c *conn) reports() error {
-	var buf [4096]byte
-	n := 0
-	var armed time.Time
 	for {
-		if now := c.m.o.Now(); armed.IsZero() || !c.started.Load() || now.Sub(armed) > time.Second {
-			armed = now
-			if err := c.nc.SetReadDeadline(c.deadline().Add(time.Second)); err != nil {
-				return c.readErr(err)
-			}
+		if err := c.read(reportSize); err != nil {
+			return err
 		}
-		k, err := c.nc.Read(buf[n:])
-		n += k
-		if whole := n - n%reportSize; whole > 0 {
-			if err := c.takeReports(buf[:whole]); err != nil {
-				return err
-			}
-			n = copy(buf[:], buf[whole:n])
+		whole := c.n - c.n%reportSize
+		if err := c.takeReports(c.buf[:whole]); err != nil {
+			return err
 		}
-		if err != nil {
-			return c.readErr(err)
-		}
+		c.took(whole)
 	}
 }
 
@@ -306,6 +319,7 @@ func (c *conn) start(r int64) error {
 	}
 	c.lastWrite.Store(c.m.o.Now().UnixNano())
 	c.started.Store(true)
+	c.armed = time.Time{} // silence counts from now on
 	c.m.admit(c)
 	c.wakeSender()
 	c.m.o.Slog.Info("a slave connected", "peer", c.remote, "reported", r, "sending_from", from, "log_end", int64(pos.Max))
