@@ -29,7 +29,7 @@ type waits struct {
 	ring   waitRing
 	acks   []int64  // scratch
 	due    []Waiter // scratch of whoever releases; nil while in use
-	armed  bool
+	armed  int64    // deadline that the timer is set for, Unix nanoseconds; 0: none
 	arm    chan struct{}
 	synced int // slaves in sync, as last told by Changed
 }
@@ -144,8 +144,10 @@ func (m *Master) Wait(end record.PhysOffset, w Waiter) {
 		return
 	}
 	m.ring.add(wait{end: int64(end), deadline: deadline, w: w})
-	arm := !m.armed
-	m.armed = true
+	arm := m.armed == 0 || deadline < m.armed
+	if arm {
+		m.armed = deadline
+	}
 	m.waitMu.Unlock()
 	if arm {
 		select {
@@ -277,9 +279,10 @@ func (m *Master) expire(now time.Time) (next time.Duration, more bool) {
 		due = append(due, m.ring.pop())
 	}
 	more = m.ring.len() > 0
-	m.armed = more
+	m.armed = 0
 	if more {
-		next = time.Duration(m.ring.at(m.ring.head).deadline - now.UnixNano())
+		m.armed = m.ring.at(m.ring.head).deadline
+		next = time.Duration(m.armed - now.UnixNano())
 	}
 	m.waitMu.Unlock()
 	if len(due) > 0 {

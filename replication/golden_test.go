@@ -180,7 +180,9 @@ func memStore(t *testing.T, seg int64) *store.Store {
 
 func foreign(lo, end int64, rec func(p record.PhysOffset) []byte) func(*SlaveOptions) {
 	return func(o *SlaveOptions) {
-		o.Attach = func(context.Context, string, AttachRequest) (AttachReply, bool, error) { return AttachReply{}, false, nil }
+		o.Attach = func(context.Context, string, AttachRequest) (AttachReply, bool, error) {
+			return AttachReply{}, false, nil
+		}
 		o.Foreign = func(_ context.Context, _ string, p record.PhysOffset) (int64, int64, []byte, error) {
 			if p < 0 {
 				return lo, end, nil, nil

@@ -256,6 +256,5 @@ func BenchmarkCatchUp(b *testing.B) {
 		sameStores(b, m.st, s.st)
 		b.StartTimer()
 	}
-	b.ReportMetric(float64((cpuTime() - cpu).Milliseconds())/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64((cpuTime()-cpu).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
-
