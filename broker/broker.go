@@ -63,6 +63,9 @@ type Broker struct {
 	queueLocks  *lockHandler
 	backs       *sendBackHandler
 
+	sync  *slaveSync    // of the tables, with the replicas
+	modes *requestModes // how groups take messages, kept for others
+
 	// shareProgress brings changed progress to the replicas that are reachable before
 	// a reset is answered; nil: there are none.
 	shareProgress func(ctx context.Context)
@@ -137,6 +140,7 @@ func (b *Broker) open(levels []time.Duration) error {
 	}
 	b.groups, err = subgroup.LoadGroups(subgroup.GroupsOptions{
 		FS: b.opts.FS, Dir: dir, AutoCreate: func() bool { return b.live.Load().AutoCreateGroup },
+		Frozen:    func() bool { return b.stand.Load().isSlave() },
 		NowMillis: nowMillis, Changed: b.groupsChanged,
 	})
 	if err != nil {
@@ -146,7 +150,7 @@ func (b *Broker) open(levels []time.Duration) error {
 		return fmt.Errorf("loading consumer progress: %w", err)
 	}
 	b.delays, err = delay.Load(delay.Options{Store: b.store, FS: b.opts.FS, Dir: dir, Levels: levels,
-		Now: b.opts.Now, Log: b.log, FlushEvery: b.opts.DelayOffsetsEvery})
+		Now: b.opts.Now, Log: b.log, FlushEvery: b.opts.DelayOffsetsEvery, Following: b.stand.Load().isSlave()})
 	if err != nil {
 		return fmt.Errorf("loading the progress of delayed messages: %w", err)
 	}
@@ -163,6 +167,9 @@ func (b *Broker) open(levels []time.Duration) error {
 	}
 	b.opened.Store(true)
 	b.reg = b.newRegistrar()
+	if err = b.newSync(); err != nil {
+		return errors.Join(err, b.ports.close())
+	}
 	b.build(int32(len(levels)))
 	b.beginRole()
 	return nil
@@ -195,7 +202,7 @@ func (b *Broker) build(levels int32) {
 		peers: &b.peers, acked: b.ha.master.AckedBy, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
 	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, commits: commits,
 		store: b.store, pool: b.data, guard: b.runPooled}
-	b.clients = &clientHandler{topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
+	b.clients = &clientHandler{stand: &b.stand, topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
 		guard: b.runPooled, announce: b.announce}
 	b.queueLocks = &lockHandler{locks: b.locks}
 	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
@@ -214,7 +221,7 @@ func (b *Broker) reload(r Reloadable) {
 		b.reg.Refresh() // routes carry both
 	}
 	b.settleHA(b.live.Load())
-	if r.AutoCreateTopic && !old.AutoCreateTopic {
+	if r.AutoCreateTopic && !old.AutoCreateTopic && !b.stand.Load().isSlave() {
 		if err := b.topics.EnsureSystem(); err != nil {
 			b.log.Error("the template of new topics could not be made; autoCreateTopicEnable has no effect until it is", "err", err)
 		}

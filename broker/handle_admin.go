@@ -31,16 +31,18 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 				b.shareProgress(ctx)
 			}
 		}}
+	metadata := &metadataAdmin{topics: b.topics, groups: b.groups, delays: b.delays, modes: b.modes, store: b.store,
+		start: b.start, now: b.opts.Now, allProgress: b.sync.AllOffsets}
 	handlers := map[int]handlerFunc{
 		remoting.ReqUpdateAndCreateTopic:         topics.put,
-		remoting.ReqGetAllTopicConfig:            topics.all,
+		remoting.ReqGetAllTopicConfig:            metadata.allTopics,
 		remoting.ReqDeleteTopicInBroker:          topics.remove,
 		remoting.ReqGetTopicConfig:               topics.one,
 		remoting.ReqGetSystemTopicListFromBroker: topics.system,
 		remoting.ReqQueryTopicConsumeByWho:       topics.consumers,
 
 		remoting.ReqUpdateAndCreateSubscriptionGroup: groups.put,
-		remoting.ReqGetAllSubscriptionGroupConfig:    groups.all,
+		remoting.ReqGetAllSubscriptionGroupConfig:    metadata.allGroups,
 		remoting.ReqDeleteSubscriptionGroup:          groups.remove,
 		remoting.ReqGetSubscriptionGroupConfig:       groups.one,
 		remoting.ReqUpdateAndGetGroupForbidden:       groups.forbid,
@@ -66,8 +68,13 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqQueryTopicsByConsumer: figures.topicsOf,
 		remoting.ReqViewBrokerStatsData:   figures.view,
 		remoting.ReqQueryConsumeTimeSpan:  figures.spans,
-		remoting.ReqGetAllConsumerOffset:  figures.allOffsets,
-		remoting.ReqGetAllDelayOffset:     figures.allDelays,
+		remoting.ReqGetAllConsumerOffset:  metadata.allOffsets,
+		remoting.ReqGetAllDelayOffset:     metadata.allDelays,
+
+		remoting.ReqGetTimerCheckPoint:       metadata.timerCheckpoint,
+		remoting.ReqGetTimerMetrics:          metadata.timerMetrics,
+		remoting.ReqGetAllMessageRequestMode: metadata.allModes,
+		remoting.ReqMqctlProgress:            b.sync.serve,
 
 		remoting.ReqGetBrokerRuntimeInfo:   status.status,
 		remoting.ReqGetBrokerHAStatus:      ha.status,
@@ -76,6 +83,9 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqMqctlInspect:           b.inspector().serve,
 	}
 	status.serves = capabilities(handlers)
+	for code, f := range handlers {
+		handlers[code] = guardSlave(&b.stand, code, f)
+	}
 	return handlers
 }
 

@@ -17,6 +17,7 @@ import (
 // clientHandler serves heartbeats and what else clients say about themselves:
 // 34, 35, 38, 46.
 type clientHandler struct {
+	stand   *standingRef
 	topics  *topic.Table
 	groups  *subgroup.Groups
 	members *subgroup.Members
@@ -73,6 +74,9 @@ func (h *clientHandler) heartbeat(s *session, r *remoting.Request) {
 // complete says whether every group of the heartbeat has settings and a retry
 // topic, or can have none.
 func (h *clientHandler) complete(hb *body.HeartbeatData) bool {
+	if h.stand.Load().isSlave() {
+		return true // a slave serves what its master has, and makes nothing
+	}
 	for i := range hb.ConsumerDataSet {
 		c := &hb.ConsumerDataSet[i]
 		g := h.groups.Get(c.GroupName)
@@ -161,6 +165,9 @@ func (h *clientHandler) prepare(ctx context.Context, s *session, r *remoting.Req
 	}
 	made := false
 	for i := range hb.ConsumerDataSet {
+		if h.stand.Load().isSlave() {
+			break // since the heartbeat came
+		}
 		c := &hb.ConsumerDataSet[i]
 		g, err := h.groups.FindOrCreate(c.GroupName)
 		if err == nil && g != nil && g.RetryQueueNums > 0 {

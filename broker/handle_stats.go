@@ -31,15 +31,6 @@ type statsAdmin struct {
 	now     func() time.Time
 }
 
-// allOffsets serves 43, allDelays 45: what a slave keeps of its master.
-func (a *statsAdmin) allOffsets(_ context.Context, r *remoting.Request) {
-	r.Reply(remoting.CodeSuccess, "", nil, a.offsets.JSON(true))
-}
-
-func (a *statsAdmin) allDelays(_ context.Context, r *remoting.Request) {
-	r.Reply(remoting.CodeSuccess, "", nil, a.delays.JSON())
-}
-
 // bounds are the first offset and the end of a queue, zeros without one.
 func (a *statsAdmin) bounds(name string, id int32) (q *store.Queue, first, end int64) {
 	if q = a.store.Lookup([]byte(name), id); q == nil {

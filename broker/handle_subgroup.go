@@ -47,11 +47,6 @@ func (a *groupAdmin) put(_ context.Context, r *remoting.Request) {
 	ok(r)
 }
 
-// all serves 201, in one piece as 5.3.3 does.
-func (a *groupAdmin) all(_ context.Context, r *remoting.Request) {
-	r.Reply(remoting.CodeSuccess, "", remoting.None{}, a.groups.JSON())
-}
-
 // one serves 352. RocketMQ creates a missing group here when auto-creation is
 // on; asking must not change anything, so this broker does not.
 func (a *groupAdmin) one(_ context.Context, r *remoting.Request) {

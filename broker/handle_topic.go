@@ -102,11 +102,6 @@ func (a *topicAdmin) put(ctx context.Context, r *remoting.Request) {
 	r.Reply(remoting.CodeSuccess, notSet, nil, nil)
 }
 
-// all serves 21. 5.3.3 has no paging: the whole table and no total.
-func (a *topicAdmin) all(_ context.Context, r *remoting.Request) {
-	r.Reply(remoting.CodeSuccess, "", remoting.None{}, a.topics.JSON())
-}
-
 // one serves 351.
 func (a *topicAdmin) one(_ context.Context, r *remoting.Request) {
 	var h header.GetTopicConfig

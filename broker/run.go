@@ -64,7 +64,7 @@ func (b *Broker) end(d time.Duration, parts ...*part) {
 // running are the parts of a running broker.
 type running struct {
 	store, hold, delay, house, data, admin, main, fast, reg, ready *part
-	ha, follow, watch, ask                                         *part
+	ha, follow, watch, ask, tables                                 *part
 }
 
 // Run serves until ctx ends or a part fails, then shuts down in order and
@@ -84,6 +84,12 @@ func (b *Broker) Run(ctx context.Context) error {
 	r.follow = s.run("replication", b.ha.follow.Run)
 	r.watch = s.run("watch of the replicas", b.watchPeers)
 	r.ask = s.run("questions to the replicas", b.askPeers)
+	// What the replicas had since this master was last here is merged before anyone
+	// can ask for it.
+	if err := b.sync.Reconcile(ctx); err != nil {
+		b.log.Error("opening without saving what the replicas had", "err", err)
+	}
+	r.tables = s.run("tables of the replicas", b.sync.Run)
 	// Ports open before the registration, so that clients with an old route are
 	// served early.
 	r.main = s.run("main port", func(ctx context.Context) error { return b.server.Serve(ctx, b.ports.main) })
@@ -165,7 +171,9 @@ func (b *Broker) shutdown(r *running) error {
 	b.letSlavesCatchUp()
 	b.end(stopWait, r.follow, r.ha, r.watch, r.ask)
 	b.ha.net.Close()
-	b.end(stopWait, r.delay, r.house)
+	b.end(stopWait, r.delay, r.house, r.tables)
+	// 7. Delayed delivery and housekeeping stop; progress is saved.
+	b.end(stopWait, r.delay, r.house, r.tables)
 	b.persistOffsets()
 	// 8. The store is dispatched, flushed and closed: last, and without a deadline,
 	// since only a finished close is a clean one.

@@ -146,7 +146,7 @@ var splitDepartures = []struct {
 	{
 		"a slave does not know the group, topic or queue yet", "its master may: one round trip instead of an error and seconds of waiting",
 		func(x *recordedPull) bool {
-			return !x.master() && (x.Code == 26 || x.Code == 17 || x.Code == 29)
+			return !x.master() && (x.Code == 26 || x.Code == 17 || x.Code == 29 || strings.HasPrefix(x.Case, "unknown group"))
 		},
 		func(a *answered, x *recordedPull) {
 			*a = answered{Code: 20, Remark: "NO_MATCHED_LOGIC_QUEUE", Suggest: "0", Next: x.Offset.String(), Min: "0", Max: "0"}

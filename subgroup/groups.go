@@ -19,7 +19,10 @@ type GroupsOptions struct {
 	FS         vfs.FS
 	Dir        string      // <root>/config
 	AutoCreate func() bool // autoCreateSubscriptionGroup, live
-	NowMillis  func() int64
+	// Frozen says that only Replace changes the table now: a slave has the groups of
+	// its master. Nil means never.
+	Frozen    func() bool
+	NowMillis func() int64
 	// Changed is called after a change is durable and live, with the groups
 	// concerned, by the goroutine that made the change.
 	Changed func(names []string)
@@ -137,6 +140,9 @@ func (g *Groups) Len() int { return g.live.Len() }
 
 // CanCreate says whether FindOrCreate would make a missing group of that name.
 func (g *Groups) CanCreate(name string) bool {
+	if g.o.Frozen != nil && g.o.Frozen() {
+		return false
+	}
 	return (g.o.AutoCreate() || strings.HasPrefix(name, sysGroupPrefix)) && CheckName(name) == nil
 }
 
@@ -321,20 +327,31 @@ func (g *Groups) JSON() []byte {
 	if b := g.body.Load(); b != nil && b.of == s {
 		return b.text
 	}
+	text := encodeGroups(s.Version, g.bits(), s.Values)
+	g.body.Store(&groupsBody{of: s, text: text})
+	return text
+}
+
+// bits are the visible forbidden bits by group.
+func (g *Groups) bits() map[string]forbidden {
 	bits := map[string]forbidden{}
 	g.forbidden.Each(func(group string, f *forbidden) bool {
 		bits[group] = *f
 		return true
 	})
+	return bits
+}
+
+// encodeGroups writes groups as code 201 tells them.
+func encodeGroups(version table.DataVersion, bits map[string]forbidden, groups map[string]*Config) []byte {
 	text, err := fastjson.Marshal(struct {
 		DataVersion            table.DataVersion    `json:"dataVersion"`
 		ForbiddenTable         map[string]forbidden `json:"forbiddenTable"`
 		SubscriptionGroupTable map[string]*Config   `json:"subscriptionGroupTable"`
-	}{s.Version, bits, s.Values})
+	}{version, bits, groups})
 	if err != nil {
 		panic("subgroup: a config of plain fields does not encode: " + err.Error())
 	}
-	g.body.Store(&groupsBody{of: s, text: text})
 	return text
 }
 

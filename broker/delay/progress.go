@@ -48,6 +48,7 @@ func load(o Options, log messages) (*Scheduler, error) {
 	if s.version.Timestamp == 0 {
 		s.version.Timestamp = o.Now().UnixMilli()
 	}
+	s.following.Store(o.Following)
 	offsets := map[int]int64{}
 	for text, offset := range doc.OffsetTable {
 		n, err := strconv.Atoi(text)
@@ -63,6 +64,9 @@ func load(o Options, log messages) (*Scheduler, error) {
 		s.levels[i] = &level{delay: d}
 		first, _, next := log.bounds(i)
 		offset := min(max(offsets[i+1], int64(first)), int64(next))
+		if o.Following {
+			offset = max(offsets[i+1], 0) // the copy of the log may be behind the progress
+		}
 		s.levels[i].offset.Store(offset)
 		s.safe[i] = offset
 	}

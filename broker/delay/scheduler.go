@@ -49,6 +49,7 @@ type Options struct {
 	Now        func() time.Time
 	Log        *slog.Logger
 	FlushEvery time.Duration // flushDelayOffsetInterval; longer than a second counts as one
+	Following  bool          // begin as a slave does, see SetFollowing
 }
 
 // messages is what a Scheduler needs of the store.
@@ -92,6 +93,9 @@ type Scheduler struct {
 	levels []*level
 	kick   chan struct{} // wakes Run
 	saves  chan struct{} // wakes the saver
+
+	following atomic.Bool // a slave's: nothing is delivered; written under turns
+	turns     sync.Mutex  // held for one level's turn, so that a change of the role waits for its end
 
 	mu      sync.Mutex // guards what follows; never held during I/O
 	marks   [][]mark   // by level, oldest first
@@ -170,7 +174,7 @@ func (s *Scheduler) deliver(ctx context.Context) {
 // whether anything waits at all.
 func (s *Scheduler) round() (wait time.Duration, waiting bool) {
 	for i := range s.levels {
-		at, some := s.turn(i)
+		at, some := s.guardedTurn(i)
 		if !some {
 			continue
 		}
@@ -180,6 +184,16 @@ func (s *Scheduler) round() (wait time.Duration, waiting bool) {
 		}
 	}
 	return wait, waiting
+}
+
+// guardedTurn is a turn unless the broker is a slave.
+func (s *Scheduler) guardedTurn(i int) (next time.Time, some bool) {
+	s.turns.Lock()
+	defer s.turns.Unlock()
+	if s.following.Load() {
+		return time.Time{}, false
+	}
+	return s.turn(i)
 }
 
 // turn delivers what is due in a level, at most one batch. It returns when the

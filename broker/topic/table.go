@@ -362,16 +362,22 @@ func (t *Table) JSON() []byte {
 	if b := t.body.Load(); b != nil && b.of == s {
 		return b.text
 	}
+	text := t.encode(s.Version, s.Values)
+	t.body.Store(&body{of: s, text: text})
+	return text
+}
+
+// encode writes topics as code 21 tells them.
+func (t *Table) encode(version table.DataVersion, topics map[string]*Config) []byte {
 	text, err := fastjson.Marshal(struct {
 		DataVersion        table.DataVersion  `json:"dataVersion"`
 		MappingDataVersion table.DataVersion  `json:"mappingDataVersion"`
 		TopicConfigTable   map[string]*Config `json:"topicConfigTable"`
 		DetailMap          map[string]string  `json:"topicQueueMappingDetailMap"`
 		InfoMap            map[string]string  `json:"topicQueueMappingInfoMap"`
-	}{s.Version, t.mapping, s.Values, map[string]string{}, map[string]string{}})
+	}{version, t.mapping, topics, map[string]string{}, map[string]string{}})
 	if err != nil {
 		panic("topic: a config of plain fields does not encode: " + err.Error())
 	}
-	t.body.Store(&body{of: s, text: text})
 	return text
 }

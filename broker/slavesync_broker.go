@@ -1,0 +1,42 @@
+package broker
+
+import "context"
+
+// newSync makes the exchange of tables of this broker.
+func (b *Broker) newSync() error {
+	var err error
+	if b.modes, err = loadModes(b.opts.FS, b.opts.Store.Dir); err != nil {
+		return err
+	}
+	b.sync, err = newSlaveSync(syncOptions{
+		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr, Stand: &b.stand, Peers: &b.peers,
+		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Locks: b.locks, Delays: b.delays, Modes: b.modes, Store: b.store,
+		Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Known: b.replicas,
+		FS: b.opts.FS, Root: b.opts.Store.Dir, Wait: b.opts.PreOnlineWait, Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	b.shareProgress = b.shareNow
+	b.onStanding(func(_, next *standing) {
+		b.delays.SetFollowing(next.isSlave())
+		b.sync.Poke()
+	})
+	return nil
+}
+
+// topicsDropped wakes the pulls that wait for topics which are gone.
+func (b *Broker) topicsDropped(names []string) {
+	for _, name := range names {
+		for _, g := range b.members.GroupsOf(name) {
+			b.holds.Changed(g)
+		}
+	}
+}
+
+// shareNow brings what changed lately to the connected replicas.
+func (b *Broker) shareNow(ctx context.Context) {
+	if err := b.sync.ShareNow(ctx); err != nil {
+		b.log.Warn("a replica was not reached at once, it hears of the change when it asks", "err", err)
+	}
+}

@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/subgroup"
+)
+
+// reconcileDial is how long a member may take to accept a connection.
+const reconcileDial = 2 * time.Second
+
+// Reconcile makes a master that comes back agree with the members that served in
+// the meantime, before it opens its port (R1, R3, R4): all progress and all queue
+// leases of both sides are exchanged and merged, and saved here. Members are those of
+// the file and those that a nameserver knows. It waits at most for the configured
+// time, and only for members that accept the connection; a slave returns at once, as
+// it follows its master instead.
+func (s *slaveSync) Reconcile(ctx context.Context) error {
+	if s.o.Stand.Load().isSlave() {
+		return nil
+	}
+	start := s.o.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.o.Wait)
+	defer cancel()
+	s.ask(ctx)
+	own := s.o.Stand.Load().ID
+	var wg sync.WaitGroup
+	asked := 0
+	for _, m := range s.members.all() {
+		if m.ID == own || m.Addr == s.o.Addr() {
+			continue
+		}
+		asked++
+		wg.Go(func() { s.reconcileWith(ctx, m) })
+	}
+	wg.Wait()
+	if asked == 0 {
+		return nil
+	}
+	s.o.Log.Info("reconciled before opening", "members", asked, "took", s.o.Now().Sub(start))
+	if err := s.o.Offsets.Persist(); err != nil {
+		return fmt.Errorf("saving the progress that the replicas had: %w", err)
+	}
+	return nil
+}
+
+// reconcileWith takes in what one member has, and gives it what is here.
+func (s *slaveSync) reconcileWith(ctx context.Context, m member) {
+	one, cancel := context.WithTimeout(ctx, reconcileDial)
+	info, err := s.runtimeInfo(one, m.Addr)
+	cancel()
+	if err == nil {
+		if isOurs(info) {
+			err = s.mergeOurs(ctx, m)
+		} else {
+			err = s.mergeForeign(ctx, m)
+		}
+	}
+	if err != nil {
+		s.o.Log.Warn("opening without what a replica has; it is merged when it returns", "broker_id", m.ID, "peer", m.Addr, "err", err)
+	}
+}
+
+func isOurs(info map[string]string) bool {
+	return slices.Contains(strings.Split(info["mqctlCapabilities"], ","), remoting.RequestName(remoting.ReqMqctlProgress))
+}
+
+// mergeOurs is R1: full tables in both directions, with the leases.
+func (s *slaveSync) mergeOurs(ctx context.Context, m member) error {
+	records, _ := s.o.Offsets.Since(nil, 0)
+	_, got, err := s.swap(ctx, m.Addr, asking{}, tables{records: records, leases: s.o.Locks.Leases()})
+	if err != nil {
+		return err
+	}
+	s.o.Offsets.Merge(got.records)
+	s.o.Locks.TakeOver(got.leases)
+	return nil
+}
+
+// How an Apache slave is asked before its own request is answered.
+const (
+	foreignWait  = time.Second            // it waits 3 s for its answer
+	foreignPause = 500 * time.Millisecond // tools ask 43 too, from the same host
+)
+
+// foreignSlaves are the Apache slaves by address, with what is known of their
+// tables (R3).
+type foreignSlaves struct {
+	mu     sync.Mutex // guards the map, for moments
+	byAddr map[string]*foreignSlave
+}
+
+type foreignSlave struct {
+	mu    sync.Mutex // held while the slave is asked and answered: one at a time
+	state *subgroup.PlainSlave
+	asked time.Time
+}
+
+func (f *foreignSlaves) of(addr string, o *subgroup.Offsets) *foreignSlave {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byAddr == nil {
+		f.byAddr = map[string]*foreignSlave{}
+	}
+	p := f.byAddr[addr]
+	if p == nil {
+		if len(f.byAddr) >= mostMembers {
+			clear(f.byAddr) // addresses that come and go; what is forgotten is only asked anew
+		}
+		p = &foreignSlave{state: subgroup.NewPlainSlave(o)}
+		f.byAddr[addr] = p
+	}
+	return p
+}
+
+// mergeForeign takes an Apache slave's numbers into our generations.
+func (s *slaveSync) mergeForeign(ctx context.Context, m member) error {
+	p := s.foreign.of(m.Addr, s.o.Offsets)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.takeForeign(ctx, p, m.Addr)
+}
+
+// takeForeign reads the slave's table. The caller holds p.mu.
+func (s *slaveSync) takeForeign(ctx context.Context, p *foreignSlave, addr string) error {
+	resp, err := s.callFor(ctx, foreignWait, addr, remoting.ReqGetAllConsumerOffset, nil, nil)
+	if err != nil {
+		return err
+	}
+	p.asked = s.o.Now()
+	theirs, err := subgroup.DecodeOffsets(resp.Body)
+	if err != nil {
+		return fmt.Errorf("the progress of %s: %w", addr, err)
+	}
+	if p.state.Take(theirs) > 0 {
+		s.changing.Add(1)
+	}
+	return nil
+}
+
+// AllOffsets is the answer to 43. If an Apache slave lives where the request comes
+// from, its own table is merged first: consumers go on committing there until their
+// next look at the route, and the answer replaces that table.
+func (s *slaveSync) AllOffsets(ctx context.Context, r *remoting.Request) []byte {
+	if s.o.Stand.Load().isSlave() {
+		return s.o.Offsets.JSON(true)
+	}
+	from := r.Conn.RemoteAddr().Addr().Unmap().String()
+	for _, m := range s.members.all() {
+		if m.Ours || hostText(m.Addr) != from || m.Addr == s.o.Addr() {
+			continue
+		}
+		return s.answerForeign(ctx, m.Addr)
+	}
+	return s.o.Offsets.JSON(true)
+}
+
+func (s *slaveSync) answerForeign(ctx context.Context, addr string) []byte {
+	p := s.foreign.of(addr, s.o.Offsets)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.o.Now().Sub(p.asked) < foreignPause {
+		return s.o.Offsets.JSON(true)
+	}
+	if err := s.takeForeign(ctx, p, addr); err != nil {
+		if ctx.Err() == nil {
+			s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
+		}
+		return s.o.Offsets.JSON(true)
+	}
+	return p.state.Answer()
+}

@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/subgroup"
+)
+
+// serve answers MQCTL_PROGRESS: it takes in what the other broker brings and tells
+// what has changed here since the version that it has. Merging is free of order
+// (replication of progress is a maximum over a total order), so it may come from any
+// replica, in any part, and more than once.
+func (s *slaveSync) serve(ctx context.Context, r *remoting.Request) {
+	a, err := decodeAsking(r.Ext)
+	if err == nil {
+		err = s.admit(ctx, r, &a)
+	}
+	var brought *tables
+	if err == nil {
+		brought, err = decodeTables(r.Body)
+	}
+	if err != nil {
+		var remote *remoting.Error
+		if errors.As(err, &remote) {
+			refuse(r, err)
+			return
+		}
+		r.Reply(remoting.CodeInvalidParameter, err.Error(), nil, nil)
+		return
+	}
+	if s.o.Offsets.Merge(brought.records) > 0 {
+		s.changing.Add(1)
+	}
+	s.o.Locks.TakeOver(brought.leases)
+	m := member{ID: a.id, Addr: a.addr, Ours: true}
+	if a.instance == s.instance {
+		m.has = a.since
+	}
+	s.members.seen(m, s.o.Now(), s.o.Log)
+	if a.push {
+		ok(r)
+		return
+	}
+	head, give := s.tell(&a)
+	r.Reply(remoting.CodeSuccess, "", head, give.encode())
+}
+
+// tell makes the answer.
+func (s *slaveSync) tell(a *asking) (*answering, *tables) {
+	since := a.since
+	if a.instance != s.instance {
+		since = 0 // a version of another run says nothing here
+	}
+	st := s.o.Stand.Load()
+	head := &answering{id: st.ID, slave: st.isSlave(), instance: s.instance}
+	_, head.topics = s.o.Topics.All()
+	_, head.groups = s.o.Groups.All()
+	give := &tables{}
+	if a.after == nil {
+		give.leases = s.o.Locks.Leases()
+		give.delays, give.modes = s.o.Delays.JSON(), s.o.Modes.JSON()
+	}
+	var records []subgroup.ProgressRecord
+	records, head.version = s.o.Offsets.Since(nil, since)
+	give.records, head.next = cut(records, a.after, mostRecordBytes)
+	return head, give
+}
+
+// admit refuses whoever is no replica of this broker: another name, this very id,
+// or an address that is neither this machine's nor a known replica's.
+func (s *slaveSync) admit(ctx context.Context, r *remoting.Request, a *asking) error {
+	st := s.o.Stand.Load()
+	refused := func(format string, args ...any) error {
+		return &remoting.Error{Code: remoting.CodeInvalidParameter, Remark: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case a.name != s.o.Name:
+		return refused("this is broker %s, not %s: their tables are not exchanged", s.o.Name, a.name)
+	case a.id == st.ID:
+		return refused("this broker has id %d itself; two brokers of one name and id exchange nothing", st.ID)
+	}
+	if _, err := netip.ParseAddrPort(a.addr); err != nil {
+		return refused("brokerAddr %q is no ip:port", a.addr)
+	}
+	from := r.Conn.RemoteAddr().Addr().Unmap().String()
+	if s.knows(from) {
+		return nil
+	}
+	s.ask(ctx) // a replica that has just come may be known there
+	if s.knows(from) {
+		return nil
+	}
+	return &remoting.Error{Code: remoting.CodeNoPermission,
+		Remark: fmt.Sprintf("%s is neither this machine nor a broker of the name %s that the nameservers know", from, s.o.Name)}
+}
+
+// knows says whether a host is this machine's or a known replica's.
+func (s *slaveSync) knows(host string) bool {
+	if ip, err := netip.ParseAddr(host); err != nil || ip.IsLoopback() {
+		return true // this machine, or no network at all
+	}
+	if host == hostText(s.o.Addr()) || host == hostText(s.o.Stand.Load().Master) {
+		return true
+	}
+	for _, p := range s.o.Peers.Load() {
+		if host == hostText(p.Addr) {
+			return true
+		}
+	}
+	for _, m := range s.members.all() {
+		if host == hostText(m.Addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostText is the host of host:port.
+func hostText(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().String()
+	}
+	return host
+}
+
+// pushWait bounds how long an operator's reset waits for one replica.
+const pushWait = 2 * time.Second
+
+// ShareNow hands what changed here to every connected replica of ours, and returns
+// when each has it or has failed, with what failed. A reset goes out this way before
+// it is answered; one that did not get through wins by its generation later.
+func (s *slaveSync) ShareNow(ctx context.Context) error {
+	now, own := s.o.Now(), s.o.Stand.Load().ID
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	for _, m := range s.members.all() {
+		if !m.Ours || m.ID == own || now.UnixMilli()-m.Seen > memberFresh.Milliseconds() {
+			continue
+		}
+		wg.Go(func() {
+			one, cancel := context.WithTimeout(ctx, pushWait)
+			defer cancel()
+			records, _ := s.o.Offsets.Since(nil, m.has)
+			if err := s.pushTo(one, m.Addr, records); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *slaveSync) pushTo(ctx context.Context, addr string, records []subgroup.ProgressRecord) error {
+	st := s.o.Stand.Load()
+	a := asking{name: s.o.Name, id: st.ID, addr: s.o.Addr(), slave: st.isSlave(), push: true}
+	for len(records) > 0 {
+		n := firstBytes(records, mostRecordBytes)
+		give := tables{records: records[:n]}
+		if _, err := s.call(ctx, addr, remoting.ReqMqctlProgress, &a, give.encode()); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package topic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"mqctl/store/fastjson"
+	"mqctl/store/table"
+	"mqctl/subgroup/live"
+)
+
+// ErrNoTable says that an answer to code 21 lacks the table. Such an answer must
+// never empty a replica.
+var ErrNoTable = errors.New("the answer has no topicConfigTable")
+
+// Page is a part of the table as code 21 tells it.
+type Page struct {
+	Topics  map[string]Config
+	Version table.DataVersion
+}
+
+// DecodePage reads the body of an answer to code 21, whole or a part.
+func DecodePage(b []byte) (*Page, error) {
+	var doc struct {
+		DataVersion      *table.DataVersion `json:"dataVersion"`
+		TopicConfigTable map[string]Config  `json:"topicConfigTable"`
+	}
+	if err := fastjson.Unmarshal(b, &doc); err != nil {
+		return nil, fmt.Errorf("read a topic table: %w", err)
+	}
+	if doc.TopicConfigTable == nil || doc.DataVersion == nil {
+		return nil, ErrNoTable
+	}
+	return &Page{Topics: doc.TopicConfigTable, Version: *doc.DataVersion}, nil
+}
+
+// Replace makes the table equal to a master's, its version included: on disk
+// first, then visible in one step, so that no request meets a table without its
+// topics. A name that is not legal, which would become a folder, is left out. A table
+// that is equal already is not written.
+func (t *Table) Replace(topics map[string]Config, version table.DataVersion) (live.Difference, error) {
+	values := make(map[string]*Config, len(topics))
+	for name, c := range topics {
+		if CheckName(name) != nil && !t.IsSystem(name) {
+			continue
+		}
+		c = c.sanitize(name)
+		values[name] = &c
+	}
+	diff, err := t.live.Replace(values, version, func(a, b *Config) bool { return a.Equal(*b) }, nil)
+	if err != nil {
+		return live.Difference{}, fmt.Errorf("save the master's topics, nothing changed: %w", err)
+	}
+	if diff.Some() && t.o.Changed != nil {
+		t.o.Changed(append(slices.Clone(diff.Changed), diff.Deleted...))
+	}
+	return diff, nil
+}
+
+// PageJSON is the answer body of code 21 to a slave that asks for at most most
+// topics from the seq-th on, in the order of their names, and how many there are. A
+// slave whose version is not the table's begins anew, as it must: it gets the first.
+func (t *Table) PageJSON(seq, most int, have *table.DataVersion) (text []byte, total int) {
+	s := t.live.Snapshot()
+	if have != nil && *have != s.Version {
+		seq = 0
+	}
+	names := live.Names(s)
+	seq = min(max(seq, 0), len(names))
+	part := make(map[string]*Config, min(most, len(names)-seq))
+	for _, name := range names[seq:min(len(names), seq+max(0, min(most, len(names))))] {
+		part[name] = s.Values[name]
+	}
+	return t.encode(s.Version, part), len(names)
+}

@@ -1,0 +1,139 @@
+package live
+
+import (
+	"errors"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"mqctl/store/table"
+)
+
+// Fill makes values the whole map. Readers see either the old map or the new
+// one, never a part.
+func (m *Map[V]) Fill(values map[string]*V) {
+	size := firstBuckets
+	for size < len(values) {
+		size *= 2
+	}
+	next := make(buckets[V], size)
+	count := 0
+	for name, v := range values {
+		if v == nil {
+			continue
+		}
+		hash := maphash.String(seed, name)
+		head := next.head(hash)
+		head.Store(&node[V]{name: name, hash: hash, value: v, next: head.Load()})
+		count++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.Store(&next)
+	m.count.Store(int64(count))
+}
+
+// Difference is what a Replace changed, each list sorted.
+type Difference struct {
+	Changed []string // new ones too
+	Deleted []string
+}
+
+// Some reports whether anything differs.
+func (d *Difference) Some() bool { return len(d.Changed)+len(d.Deleted) > 0 }
+
+// Replace makes values the whole table and version its data version, so that a
+// replica's table equals its master's: durable first, then visible in one step.
+// Values that are equal to those that are there stay as they are. A table that is the
+// same already, version included, is not written. beside, if not nil, changes what
+// lies outside the values (see Change): it is called with the table's lock held,
+// and returns nil, nil if it has nothing to change.
+func (t *Table[V]) Replace(values map[string]*V, version table.DataVersion, equal func(a, b *V) bool,
+	beside func() (publish, undo func())) (Difference, error) {
+	var diff Difference
+	err := t.commit.Change(func() (publish, undo func(), err error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		diff = Difference{}
+		next, err := t.replacement(values, equal, &diff)
+		if err != nil {
+			return nil, nil, err
+		}
+		var c Change[V]
+		if beside != nil {
+			c.Publish, c.Undo = beside()
+		}
+		if !diff.Some() && version == t.next && c.Publish == nil {
+			if t.flying == 0 {
+				return nil, nil, errUnchanged
+			}
+			t.flying++
+			return t.land, t.land, nil
+		}
+		oldPending, oldNames, oldVersion := t.pending, t.names, t.next
+		t.flying++
+		t.pending, t.names, t.next = next, slices.Sorted(maps.Keys(next)), version
+		shown := maps.Clone(next) // pending goes on changing
+		publish = func() { t.publishAll(shown, version, c.Publish) }
+		undo = func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.flying--
+			t.pending, t.names, t.next = oldPending, oldNames, oldVersion
+			if c.Undo != nil {
+				c.Undo()
+			}
+		}
+		return publish, undo, nil
+	})
+	if errors.Is(err, errUnchanged) {
+		return diff, nil
+	}
+	return diff, err
+}
+
+// replacement builds the entries of a whole new table and notes what differs from
+// the pending state. The caller holds mu.
+func (t *Table[V]) replacement(values map[string]*V, equal func(a, b *V) bool, diff *Difference) (map[string]*entry[V], error) {
+	next := make(map[string]*entry[V], len(values))
+	for name, v := range values {
+		if old := t.pending[name]; old != nil && equal(old.value, v) {
+			next[name] = old
+			continue
+		}
+		e, err := newEntry(name, v)
+		if err != nil {
+			return nil, err
+		}
+		next[name] = e
+		diff.Changed = append(diff.Changed, name)
+	}
+	for name := range t.pending {
+		if next[name] == nil {
+			diff.Deleted = append(diff.Deleted, name)
+		}
+	}
+	slices.Sort(diff.Changed)
+	slices.Sort(diff.Deleted)
+	return next, nil
+}
+
+// publishAll makes a saved replacement visible.
+func (t *Table[V]) publishAll(shown map[string]*entry[V], version table.DataVersion, beside func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flying--
+	values := make(map[string]*V, len(shown))
+	for name, e := range shown {
+		values[name] = e.value
+	}
+	t.shown, t.version = shown, version
+	t.values.Fill(values)
+	if beside != nil {
+		beside()
+	}
+	t.all.Store(nil)
+}
+
+// Names are the names of a snapshot in order.
+func Names[V any](s *Snapshot[V]) []string { return slices.Sorted(maps.Keys(s.Values)) }
