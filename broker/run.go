@@ -172,8 +172,6 @@ func (b *Broker) shutdown(r *running) error {
 	b.end(stopWait, r.follow, r.ha, r.watch, r.ask)
 	b.ha.net.Close()
 	b.end(stopWait, r.delay, r.house, r.tables)
-	// 7. Delayed delivery and housekeeping stop; progress is saved.
-	b.end(stopWait, r.delay, r.house, r.tables)
 	b.persistOffsets()
 	// 8. The store is dispatched, flushed and closed: last, and without a deadline,
 	// since only a finished close is a clean one.
