@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"mqctl/store/internal/checkpoint"
@@ -24,6 +25,7 @@ type inventory struct {
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
 	hasIndex   bool      // there are index files
+	cut        int64     // where a cut that was under way makes the log end, -1 if none was
 }
 
 type queueFiles struct {
@@ -44,7 +46,8 @@ func (s *Store) inspect(rec *Recovery) (*inventory, error) {
 	if err := s.refuseBatchQueues(); err != nil {
 		return nil, err
 	}
-	if len(inv.logFiles) == 0 && len(inv.queues) > 0 {
+	units := slices.ContainsFunc(inv.queues, func(q queueFiles) bool { return len(q.files) > 0 })
+	if len(inv.logFiles) == 0 && units {
 		return nil, &DamagedError{
 			What:  fmt.Sprintf("there are no commit log files although %s has queues", s.queueDir),
 			Where: s.opt.CommitLogDir,

@@ -40,10 +40,15 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	s.lock = lock
+	cut, err := s.resumeCut(rec)
+	if err != nil {
+		return fmt.Errorf("finish a cut of the log: %w", err)
+	}
 	inv, err := s.inspect(rec)
 	if err != nil {
 		return err
 	}
+	inv.cut = cut
 	if err := s.writeAbort(); err != nil {
 		return err
 	}
@@ -53,7 +58,13 @@ func (s *Store) open(rec *Recovery) error {
 	if err := s.openFiles(inv, rec); err != nil {
 		return err
 	}
-	return s.recover(inv, rec)
+	if err := s.cutBlank(inv, rec); err != nil {
+		return err
+	}
+	if err := s.recover(inv, rec); err != nil {
+		return err
+	}
+	return s.removeNote()
 }
 
 // writeAbort says on disk that the store is in use, before anything changes.
@@ -124,6 +135,9 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	s.keep.deleted = map[string]int64{}
 	if inv.progress != nil {
 		s.keep.deleted = inv.progress.deleted
+		if inv.cut >= 0 {
+			capDeleted(s.keep.deleted, inv.cut)
+		}
 	}
 	if s.opt.IndexOff {
 		return nil

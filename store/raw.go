@@ -52,7 +52,11 @@ func (s *Store) SetReplica(on bool) {
 		s.appendMu.Unlock()
 		return
 	}
-	if err := s.settleQueues(); err != nil {
+	err := s.settleQueues()
+	if err == nil {
+		err = s.dropBlank()
+	}
+	if err != nil {
 		s.setSick(fmt.Errorf("become a master: %w", err))
 	}
 	s.appendMu.Lock()
@@ -136,6 +140,16 @@ func (s *Store) checkPosition(p record.PhysOffset) error {
 // ReadRaw fills dst with bytes of the log from p on, as many as are there, never
 // across the end of a segment. 0 at the end of the log. A *NoRecordError if p is not in the log.
 func (s *Store) ReadRaw(dst []byte, p record.PhysOffset) (int, error) {
+	for {
+		cuts := s.cuts.Load()
+		n, err := s.readRaw(dst, p)
+		if s.cuts.Load() == cuts {
+			return n, err
+		}
+	}
+}
+
+func (s *Store) readRaw(dst []byte, p record.PhysOffset) (int, error) {
 	if err := s.checkPosition(p); err != nil {
 		return 0, err
 	}

@@ -29,6 +29,7 @@ func (e *RawError) Error() string {
 type rawState struct {
 	mu    sync.Mutex // one append, cut or change of role at a time; before keeper.mu
 	padTo int64      // up to where padding goes on that a call left unfinished
+	note  blankNote  // of the newest blank, if it needs one
 	piece rawPiece   // reused
 }
 
@@ -91,10 +92,8 @@ func (s *Store) appendPiece(p []byte) (int, error) {
 	if err := s.rawRoom(); err != nil {
 		return 0, err
 	}
-	if pc.blank >= 0 {
-		if err := s.noteBlank(pc, p[:pc.bytes]); err != nil {
-			return 0, fmt.Errorf("note an unfinished file of the commit log: %w", err)
-		}
+	if err := s.noteBlank(pc, p[:pc.bytes]); err != nil {
+		return 0, err
 	}
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()

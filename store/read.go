@@ -76,6 +76,19 @@ func (s *Store) Read(dst []byte, q *Queue, offset record.QueueOffset, max int, f
 	if q == nil {
 		return dst, ReadResult{Status: NoMatchedLogicQueue}
 	}
+	for start := len(dst); ; dst = dst[:start] {
+		cuts := s.cuts.Load()
+		var res ReadResult
+		dst, res = s.read(dst, q, offset, max, f)
+		if s.cuts.Load() == cuts {
+			return dst, res
+		}
+		// The log was cut meanwhile, and other messages may have come in the
+		// place of those that were found.
+	}
+}
+
+func (s *Store) read(dst []byte, q *Queue, offset record.QueueOffset, max int, f Filter) ([]byte, ReadResult) {
 	res := ReadResult{Next: offset, Min: q.Min(), Max: q.Max()}
 	if st, next := outside(offset, res.Min, res.Max); st != Found {
 		res.Status, res.Next = st, next

@@ -40,7 +40,6 @@ type recovery struct {
 	shifted   int        // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	buf       []byte
-	blank     int64 // where a blank begins that ends the log, -1 if none does
 }
 
 // errGap says that a queue lacks units of records before the scan.
@@ -66,9 +65,6 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	if r.shifted > 0 {
 		r.note("%d messages state another number than the one they have in their queue", r.shifted)
 	}
-	if end, err = r.unfinished(end); err != nil {
-		return err
-	}
 	cut, err := s.log.SetEnd(end, s.ownDir, r.trusted)
 	if err != nil {
 		return err
@@ -78,16 +74,6 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 		r.note("the log ends at %d: %d bytes of an unfinished write behind it were cleared", end, cut)
 	}
 	return r.finish(end)
-}
-
-// unfinished takes a blank back whose padding may have been cut off by a crash.
-func (r *recovery) unfinished(end int64) (int64, error) {
-	noted, err := r.s.notedBlank()
-	if err != nil || noted < 0 || noted != r.blank {
-		return end, err
-	}
-	r.trusted = false // what follows is to be cleared
-	return noted, nil
 }
 
 func (r *recovery) note(format string, args ...any) {
@@ -106,6 +92,9 @@ func (r *recovery) chooseStart() error {
 		if err := r.startLikeApache(); err != nil {
 			return err
 		}
+	}
+	if cut := r.inv.cut; cut >= 0 {
+		r.from, r.trusted = max(min(r.from, cut), log.Min()), false
 	}
 	r.limit = r.from
 	if err := r.startIndex(); err != nil {
@@ -283,7 +272,6 @@ func (r *recovery) scan() (end int64, err error) {
 	sc := log.Scan(r.from, false)
 	last := int64(0) // store time of the record before
 	defer func() { r.rec.FilesChecked += sc.Crossed }()
-	r.blank = -1
 	for {
 		v, err := sc.Next()
 		var bad *commitlog.BadError
@@ -295,14 +283,8 @@ func (r *recovery) scan() (end int64, err error) {
 				return 0, err
 			}
 		case errors.Is(err, io.EOF):
-			if log.SameSegment(sc.Blank, sc.Pos()-1) {
-				r.blank = sc.Blank
-			}
 			return sc.Pos(), nil
 		case errors.As(err, &bad):
-			if sc.Blank >= 0 && bad.Pos == log.SegmentEnd(sc.Blank) {
-				r.blank = sc.Blank
-			}
 			next, more, err := r.behind(bad, last)
 			if err != nil {
 				return 0, err

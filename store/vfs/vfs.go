@@ -182,3 +182,7 @@ func MkdirAllSync(fsys FS, dir string) error {
 	}
 	return nil
 }
+
+// OtherDisk reports whether err of a Rename means that the new name is on
+// another file system.
+func OtherDisk(err error) bool { return errors.Is(err, syscall.EXDEV) }

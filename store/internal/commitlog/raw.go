@@ -88,16 +88,17 @@ func (l *Log) StartAt(pos int64) error {
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
+	l.makeMu.Lock()
+	defer l.makeMu.Unlock()
 	return l.drop(pos, nil)
 }
 
 // drop forgets all segments but those given, whose files the caller has taken
-// care of, and makes the log end at pos. Append lock.
+// care of, and makes the log end at pos. The caller holds makeMu and the append
+// lock.
 func (l *Log) drop(pos int64, keep []*segment) error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	l.makeMu.Lock()
-	defer l.makeMu.Unlock()
 	old := *l.segs.Load()
 	l.active = nil
 	if n := len(keep); n > 0 {
@@ -118,4 +119,3 @@ func (l *Log) drop(pos int64, keep []*segment) error {
 	}
 	return err
 }
-

@@ -80,14 +80,12 @@ type Scanner struct {
 	bufAt   int64 // position of buf[0]
 	Crossed int   // segments the scanner has begun to read
 	lastSeg int64
-	// Blank is where the last blank begins that the scanner passed; -1 if none.
-	Blank int64
 }
 
 // Scan starts at pos, which must be the start of a record, a blank or a
 // segment. trusted leaves out the checksums.
 func (l *Log) Scan(pos int64, trusted bool) *Scanner {
-	return &Scanner{l: l, pos: pos, noCRC: trusted, lastSeg: -1, Blank: -1}
+	return &Scanner{l: l, pos: pos, noCRC: trusted, lastSeg: -1}
 }
 
 // Pos is the position of the record that Next will return.
@@ -121,7 +119,6 @@ func (s *Scanner) Next() (record.View, error) {
 			return record.View{}, err
 		}
 		if _, blank := record.Blank(head); blank {
-			s.Blank = s.pos
 			s.pos = segEnd
 			continue
 		}

@@ -62,6 +62,9 @@ func (q *Queue) findEnd(base, limit int64) (int64, error) {
 func (q *Queue) Cut(end int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for q.rolling {
+		q.rolled.Wait()
+	}
 	if end >= q.end {
 		return
 	}
@@ -82,6 +85,9 @@ func (q *Queue) Cut(end int64) {
 func (q *Queue) Reset() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for q.rolling {
+		q.rolled.Wait()
+	}
 	q.sh.buffered.Add(-int64(len(q.ring)))
 	q.ring = nil
 	q.end, q.written, q.ringFrom = q.first, q.first, q.first

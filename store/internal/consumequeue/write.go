@@ -213,6 +213,22 @@ func (q *Queue) Delete() error {
 	return q.sh.FS.RemoveAll(q.dir)
 }
 
+// Detach makes the queue empty without touching its files, which somebody
+// moves away.
+func (q *Queue) Detach() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.rolling {
+		q.rolled.Wait()
+	}
+	q.sh.Files.Forget(q)
+	q.sh.buffered.Add(-int64(len(q.ring)))
+	q.ring = nil
+	q.first, q.end, q.written, q.ringFrom = 0, 0, 0, 0
+	q.nextBase = -1
+	q.unsynced, q.newNames = nil, false
+}
+
 // removeFile removes one file of the queue; a missing one is no error.
 func (q *Queue) removeFile(base int64) error {
 	err := q.sh.FS.Remove(filepath.Join(q.dir, segfile.Name(base)))

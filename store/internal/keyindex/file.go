@@ -125,7 +125,7 @@ func (f *file) pending() bool { return f.head != f.shown || f.dirtyPages > 0 }
 // at returns entry n if it is in memory.
 func (f *file) at(n int32) (e entry, ok bool) {
 	switch {
-	case n >= f.bufBase && len(f.buf) > 0:
+	case n >= f.bufBase && int(n-f.bufBase)*entryBytes < len(f.buf):
 		e.decode(f.buf[int(n-f.bufBase)*entryBytes:])
 		return e, true
 	case n >= f.flushBase && f.flushing != nil:

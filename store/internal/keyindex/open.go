@@ -147,8 +147,10 @@ func (x *Index) repair(syncedMillis int64) error {
 
 // drop removes the files from i on.
 func (x *Index) drop(i int) error {
+	x.mu.Lock()
 	gone := x.files[i:]
 	x.files = x.files[:i:i]
+	x.mu.Unlock()
 	return x.removeAll(gone)
 }
 
@@ -158,6 +160,41 @@ func (x *Index) drop(i int) error {
 func (x *Index) Truncate(maxPhys int64) error {
 	x.io.Lock()
 	defer x.io.Unlock()
+	return x.truncate(maxPhys)
+}
+
+// Cut is Truncate for an index in use: queries may go on, but nothing may be
+// put in meanwhile.
+func (x *Index) Cut(maxPhys int64) error {
+	x.io.Lock()
+	defer x.io.Unlock()
+	if err := x.flushAll(true); err != nil {
+		return err
+	}
+	return x.truncate(maxPhys)
+}
+
+// Detach forgets all files, which somebody moves away. Nothing may be put in
+// meanwhile.
+func (x *Index) Detach() error {
+	x.io.Lock()
+	defer x.io.Unlock()
+	err := x.flushAll(true)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range x.files {
+		f.dropped = true
+		x.release(f, 0)
+		if f.out != nil {
+			f.out.Close() // moved away: synced or not, its content can be made again
+			f.out = nil
+		}
+	}
+	x.files, x.synced = nil, 0
+	return err
+}
+
+func (x *Index) truncate(maxPhys int64) error {
 	for {
 		f := x.last()
 		if f == nil || f.head.count > 1 && f.head.endPhys < maxPhys {
@@ -187,6 +224,16 @@ func (x *Index) pop(f *file, maxPhys int64) error {
 	if err != nil {
 		return err
 	}
+	if err := x.unlink(f, in, maxPhys); err != nil {
+		return err
+	}
+	return x.zeroTail(f, in)
+}
+
+// unlink takes the entries out of their slots. Queries wait meanwhile.
+func (x *Index) unlink(f *file, in vfs.File, maxPhys int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	h := f.head
 	var b [entryBytes]byte
 	for h.count > 1 {
@@ -207,7 +254,7 @@ func (x *Index) pop(f *file, maxPhys int64) error {
 		}
 	}
 	f.setHead(h)
-	return x.zeroTail(f, in)
+	return nil
 }
 
 // end makes e the last entry: the exact store time is not in it.
