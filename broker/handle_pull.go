@@ -79,9 +79,10 @@ type pullRun struct {
 	reply *header.PullMessageReply
 	subs  *subCache
 	lite  bool
-	first bool // may commit and may be held
-	warm  bool // must not touch the disk: a cold read goes to the pool
-	may   bool // may create the group
+	first bool  // may commit and may be held
+	warm  bool  // must not touch the disk: a cold read goes to the pool
+	may   bool  // may create the group
+	turn  int64 // of the held pulls, before anything was looked at
 }
 
 // pullVerdict refuses a pull, or says that its group must be created first.
@@ -90,6 +91,7 @@ type pullVerdict struct {
 	remark    string
 	forbidden int
 	create    bool
+	again     bool // its group was created, which changed what was looked at
 	unknown   bool // the group, topic or queue: a slave's master may know it
 }
 
@@ -115,6 +117,7 @@ func (h *pullHandler) serve(s *session, r *remoting.Request) {
 
 // run checks, reads and answers, or holds the pull, or gives it to the pool.
 func (h *pullHandler) run(x pullRun) {
+	x.turn = h.holds.Turn()
 	l, st := h.live.Load(), h.stand.Load()
 	if st.isSlave() && !l.SlaveRead {
 		// Before all checks, as RocketMQ's rejectRequest.
@@ -122,6 +125,10 @@ func (h *pullHandler) run(x pullRun) {
 		return
 	}
 	g, v := h.check(l, st, &x)
+	if v.again {
+		h.run(x)
+		return
+	}
 	if v.create {
 		h.later(x)
 		return
@@ -304,7 +311,7 @@ func (h *pullHandler) group(st *standing, x *pullRun) (*subgroup.Config, pullVer
 			return nil, deny(remoting.CodeSystemError, "the group table could not be saved: %v", err)
 		}
 		if g != nil {
-			return g, pullVerdict{}
+			return nil, pullVerdict{again: true}
 		}
 	}
 	return nil, missingHere(remoting.CodeSubscriptionGroupNotExist, "subscription group [%s] does not exist, \n%s", name, seeFAQ)
@@ -437,9 +444,8 @@ func (h *pullHandler) park(l *live, st *standing, x pullRun, g pullGrant, q *sto
 	if !h.holds.Park(q, offset, h.now().Add(wait), g.group.GroupName, conn.ID(), p) {
 		return false
 	}
-	if h.live.Load() != l || h.stand.Load() != st {
-		// What changed before Park woke nobody.
-		h.holds.Changed(g.group.GroupName)
+	if h.holds.Turn() != x.turn {
+		h.holds.Changed(g.group.GroupName) // see Turn
 	}
 	select {
 	case <-conn.Gone():

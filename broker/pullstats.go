@@ -76,7 +76,7 @@ type idCount struct {
 
 // pullQueue is what the last pull of a queue was told.
 type pullQueue struct {
-	next      int64 // where its client goes on
+	next      int64  // where its client goes on
 	conn      uint64 // of the client; 0: none came yet
 	at        int64  // ms of the last pull
 	second    int64  // of the redirects that are counted

@@ -292,3 +292,23 @@ func TestDecide(t *testing.T) {
 		}
 	}
 }
+
+// TestChangeWhileParking: a change between a pull's decision and its being held
+// still answers it.
+func TestChangeWhileParking(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newSplitRig(t).master
+		r.fill("Split", 0, 1)
+		r.setGroup(0, 1)
+		changed := false
+		now := r.b.pulls.now
+		r.b.pulls.now = func() time.Time { // read by park, after the decision
+			if r.b.pulls.holds.Len() == 0 && !changed {
+				changed = true
+				r.setLive(func(l *Reloadable) { l.SlaveRead = true })
+			}
+			return now()
+		}
+		r.hold(t, r.client, 1, "15000").wants(19, "0", 0)
+	})
+}

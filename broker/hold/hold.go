@@ -89,6 +89,7 @@ type Pulls struct {
 	seed   maphash.Seed
 	guards [guardCount]atomic.Int32 // parked pulls by hash of their queue
 	kick   chan struct{}            // tells Run of an earlier deadline
+	turn   atomic.Int64             // calls of Changed and ChangedAll
 
 	mu      sync.Mutex // guards what follows, held pulls included; never held while one is asked or woken
 	byEnd   endHeap
@@ -306,8 +307,14 @@ func interested(p Pull, units []store.Unit) bool {
 	return false
 }
 
+// Turn is different after each change. Whoever decides to park a pull by what may
+// change reads it first and looks again after Park: a change between the two woke
+// nobody.
+func (h *Pulls) Turn() int64 { return h.turn.Load() }
+
 // Changed wakes the pulls of a group, so that they see its new settings.
 func (h *Pulls) Changed(group string) {
+	h.turn.Add(1)
 	h.mu.Lock()
 	var found []*held
 	for _, e := range h.byEnd {
@@ -328,6 +335,7 @@ func (h *Pulls) Changed(group string) {
 // ChangedAll wakes all pulls: a setting of the broker changed, its part in
 // replication, or a replica that pulls are sent to came or went.
 func (h *Pulls) ChangedAll() {
+	h.turn.Add(1)
 	h.mu.Lock()
 	woken := make([]Pull, 0, len(h.byEnd))
 	for len(h.byEnd) > 0 {
