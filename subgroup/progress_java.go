@@ -19,6 +19,9 @@ func keyOf(r *ProgressRecord) queueKey { return queueKey{rowKey{r.Topic, r.Group
 // purpose.
 const maxAttempts = 3
 
+// maxPush bounds what one Take asks to send.
+const maxPush = 2_000
+
 // PlainMaster is what a slave of ours has agreed on with an Apache master (R2).
 // A key whose progress here is not what was last agreed on is dirty: consumers
 // committed it here, or it was reset here, while the master was away or clients had
@@ -34,6 +37,7 @@ type PlainMaster struct {
 type agreement struct {
 	offset   int64
 	known    bool  // there is such a number
+	due      bool  // ours is to be sent, or was
 	attempts uint8 // how often sent went to the master and made no difference
 	sent     int64
 }
@@ -46,9 +50,9 @@ func NewPlainMaster(o *Offsets) *PlainMaster {
 // Take brings a master's whole table (DecodeOffsets of its answer to 43) and ours
 // together. boot is the master's bootTimestamp of request 28: a lower number of the
 // same process is an operator's reset, of a restarted one what its kill lost. push
-// is what the caller sends to the master by ordinary commits (15), lower ones too;
-// it then reads the table again and calls Take with it. changed counts what changed
-// here.
+// is what the caller sends to the master by ordinary commits (15), lower ones too,
+// at most 2,000 at a time; it tells Sent of those that were answered, reads the table
+// again and calls Take with it. changed counts what changed here.
 //
 // What ends a key's being sent: the master shows at least that much, or three
 // attempts made no difference. Then its own number counts.
@@ -66,7 +70,7 @@ func (m *PlainMaster) Take(table []ProgressRecord, boot int64) (push []ProgressR
 		here[k] = true
 		offset, has := there[k]
 		p, send := m.one(k, &ours[i].Progress, offset, has, same)
-		if send {
+		if send && len(push) < maxPush {
 			push = append(push, ours[i])
 		}
 		if p.same(ours[i].Progress) {
@@ -105,7 +109,7 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 	if !same {
 		a.attempts = 0
 	}
-	dirty := !a.known || ours.Offset != a.offset || a.attempts > 0
+	dirty := !a.known || ours.Offset != a.offset || a.due
 	next := *ours
 	next.Updated = m.o.now()
 	switch {
@@ -116,17 +120,17 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 		delete(m.agreed, k)
 		return Progress{Gen: ours.Gen + 1, Unknown: ours.Unknown, Deleted: true, Updated: next.Updated}, false
 	case !has:
-		return *ours, m.attempt(k, a, ours)
+		return *ours, m.owe(k, a)
 	case ours.Deleted: // made anew there
 		next.Source, next.Deleted = FromCommit, false
 	case offset == ours.Offset:
 	case offset > ours.Offset:
 		// A reset here that the master has not seen is meant to win; else we are behind.
-		if dirty && a.known && ours.Source != FromCommit && m.attempt(k, a, ours) {
+		if dirty && a.known && ours.Source != FromCommit && m.owe(k, a) {
 			return *ours, true
 		}
 		next.Source, next.Pending = FromCommit, false
-	case (dirty || !same) && m.attempt(k, a, ours):
+	case (dirty || !same) && m.owe(k, a):
 		return *ours, true
 	default: // an operator moved it back there
 		next.Source, next.Pending = FromReset, false
@@ -140,15 +144,23 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 	return next, false
 }
 
-// attempt notes that ours is sent once more, false if that was tried enough.
-func (m *PlainMaster) attempt(k queueKey, a agreement, ours *Progress) bool {
+// owe notes that ours is to be sent, false if that was tried enough.
+func (m *PlainMaster) owe(k queueKey, a agreement) bool {
 	if a.attempts >= maxAttempts {
 		return false
 	}
-	a.attempts++
-	a.sent = ours.Offset
+	a.due = true
 	m.agreed[k] = a
 	return true
+}
+
+// Sent notes that the master answered a record of push with success. What got lost
+// on the way is no attempt.
+func (m *PlainMaster) Sent(r *ProgressRecord) {
+	a := m.agreed[keyOf(r)]
+	a.attempts++
+	a.sent = r.Offset
+	m.agreed[keyOf(r)] = a
 }
 
 // replace makes p the progress of a key if it is still what rec says; the time of

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 3000, "seeds of the simulation of progress")
+	simSeeds = flag.Int("sim.seeds", 2000, "seeds of the simulation of progress")
 	simSeed  = flag.Int64("sim.seed", -1, "run one seed of it, and say what happens")
 )
 
