@@ -30,8 +30,9 @@ type inspectAdmin struct {
 	// master and slave are the two sides of replication; false: that side does not run.
 	master func() (replication.MasterStatus, bool)
 	slave  func() (replication.SlaveStatus, bool)
-	// metaAge is how long ago metadata was last exchanged; negative: never.
-	metaAge func() time.Duration
+	// metaAge is how many ms ago metadata was last exchanged, -1 for never, and why
+	// that fails now.
+	metaAge func() (ageMillis int64, lastError string)
 }
 
 // inspections are what can be asked for.
@@ -102,13 +103,10 @@ func inspectSlave(c *replication.SlaveConn) body.InspectHASlave {
 }
 
 func (a *inspectAdmin) following(s *replication.SlaveStatus) *body.InspectFollowing {
-	age := int64(-1)
-	if d := a.metaAge(); d >= 0 {
-		age = d.Milliseconds()
-	}
+	age, failure := a.metaAge()
 	return &body.InspectFollowing{State: string(s.State), Why: s.Sentence, HAAddr: s.HA, Connected: s.Connected,
 		MasterEnd: int64(s.MasterEnd), MasterEndAt: millisOf(s.MasterEndAt), LastRead: millisOf(s.LastRead), LastWrite: millisOf(s.LastWrite),
-		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), Aside: s.Aside, MetaAgeMs: age}
+		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), Aside: s.Aside, MetaAgeMs: age, MetaError: failure}
 }
 
 // millisOf is a time in ms, 0 for none.
@@ -195,6 +193,6 @@ func (b *Broker) inspector() *inspectAdmin {
 		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
 		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },
-		metaAge: func() time.Duration { return -1 },
+		metaAge: b.sync.MetadataAge,
 	}
 }

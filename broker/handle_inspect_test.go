@@ -85,7 +85,7 @@ func TestInspectHA(t *testing.T) {
 			return replication.SlaveStatus{State: replication.Copying, Sentence: "why", HA: "10.0.0.1:10912", Connected: true, MasterEnd: record.PhysOffset(77),
 				MasterEndAt: at, LastRead: at, BytesPerSec: 3, Aside: "/aside"}, true
 		}
-		a.metaAge = func() time.Duration { return 2 * time.Second }
+		a.metaAge = func() (int64, string) { return 2000, "" }
 		a.stand = &standingRef{}
 		a.stand.p.Store(&standing{Role: Slave, ID: 1, Epoch: 3, Fenced: true, Master: "10.0.0.1:10911"})
 		got, err := json.Marshal(a.ha())

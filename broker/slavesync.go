@@ -14,6 +14,8 @@ import (
 	"mqctl/broker/delay"
 	"mqctl/broker/remoting"
 	"mqctl/broker/topic"
+	"mqctl/store"
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 	"mqctl/subgroup"
 )
@@ -35,9 +37,11 @@ const (
 	saveDelaysEvery = 5 * time.Second
 )
 
-// topicStore removes the queues of topics that the master deleted.
+// topicStore has the queues of topics that the master deleted.
 type topicStore interface {
 	DeleteTopic(name string) error
+	Queues(topic string) []*store.Queue
+	Units(dst []store.Unit, q *store.Queue, from record.QueueOffset, n int) []store.Unit
 }
 
 // syncOptions are the tables that are exchanged and who exchanges them.
@@ -57,6 +61,9 @@ type syncOptions struct {
 	Delays  *delay.Scheduler
 	Modes   *requestModes
 	Store   topicStore
+	// Trust says whether replication agrees with the master: an error if it refuses
+	// it, and whether it holds as much of its log as to follow deletions. Nil trusts.
+	Trust func() (deletions bool, err error)
 	// Dropped is told of topics that are gone, before their queues go.
 	Dropped  func(names []string)
 	Namesrvs []string
@@ -203,6 +210,13 @@ func (s *slaveSync) follow(ctx context.Context, addr string) error {
 		s.master = &masterState{addr: addr}
 	}
 	m := s.master
+	m.deletions = true
+	if s.o.Trust != nil {
+		var err error
+		if m.deletions, err = s.o.Trust(); err != nil {
+			return fmt.Errorf("nothing is taken from %s: %w", addr, err)
+		}
+	}
 	if !m.known {
 		if err := s.identify(ctx, m); err != nil {
 			return err

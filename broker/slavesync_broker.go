@@ -1,6 +1,11 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"mqctl/replication"
+)
 
 // newSync makes the exchange of tables of this broker.
 func (b *Broker) newSync() error {
@@ -11,7 +16,7 @@ func (b *Broker) newSync() error {
 	b.sync, err = newSlaveSync(syncOptions{
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr, Stand: &b.stand, Peers: &b.peers,
 		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Locks: b.locks, Delays: b.delays, Modes: b.modes, Store: b.store,
-		Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Known: b.replicas,
+		Trust: b.trust, Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Known: b.replicas,
 		FS: b.opts.FS, Root: b.opts.Store.Dir, Wait: b.opts.PreOnlineWait, Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
 	})
 	if err != nil {
@@ -23,6 +28,20 @@ func (b *Broker) newSync() error {
 		b.sync.Poke()
 	})
 	return nil
+}
+
+// trust says whether the tables of the master may be taken over: not those of a
+// master whose log is another one, or was wiped. Deletions wait until its log is known
+// to be the one that is copied here.
+func (b *Broker) trust() (deletions bool, err error) {
+	st := b.ha.slave.Status()
+	switch st.State {
+	case replication.Diverged, replication.Ahead, replication.WrongGroup, replication.Mismatch:
+		return false, fmt.Errorf("replication is %s: %s", st.State, st.Sentence)
+	case replication.Syncing, replication.Copying:
+		return st.Connected, nil
+	}
+	return false, nil
 }
 
 // topicsDropped wakes the pulls that wait for topics which are gone.

@@ -18,6 +18,8 @@ type masterState struct {
 	addr  string
 	known bool // ours is known
 	ours  bool // it answers MQCTL_PROGRESS
+	// deletions are followed: replication has found that the log is this master's.
+	deletions bool
 
 	// With a master of ours:
 	instance string // its run, that since and pushed belong to
@@ -190,7 +192,7 @@ func (m *masterState) ownLeases(leases []subgroup.Lease, nowMillis int64) []subg
 // differs.
 func (s *slaveSync) takeTables(ctx context.Context, m *masterState, a answering, got *tables) error {
 	if _, have := s.o.Topics.All(); have != a.topics {
-		if err := s.takeTopics(ctx, m.addr, false); err != nil {
+		if err := s.takeTopics(ctx, m, false); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func (s *slaveSync) followJava(ctx context.Context, m *masterState) error {
 		j *job
 		f func() error
 	}{
-		{&j.topics, func() error { return s.takeTopics(ctx, m.addr, true) }},
+		{&j.topics, func() error { return s.takeTopics(ctx, m, true) }},
 		{&j.progress, func() error { return s.takeJavaProgress(ctx, m) }},
 		{&j.delays, func() error { return s.takeJava(ctx, m, remoting.ReqGetAllDelayOffset, s.takeDelays) }},
 		{&j.groups, func() error { return s.takeGroups(ctx, m.addr) }},

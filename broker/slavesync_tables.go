@@ -10,6 +10,7 @@ import (
 	"mqctl/broker/remoting"
 	"mqctl/broker/topic"
 	"mqctl/store/fastjson"
+	"mqctl/store/record"
 	"mqctl/store/table"
 	"mqctl/subgroup"
 )
@@ -70,10 +71,8 @@ func (s *slaveSync) parts(ctx context.Context, addr string, code int, seqKey, mo
 	return table.DataVersion{}, errors.New("the master's table changes faster than it can be read")
 }
 
-// takeTopics makes the topics those of the master. The queues of topics that are
-// gone go too, so that a topic made anew begins at offset 0 here as there;
-// withProgress forgets their progress, for a master that sends no marks of that.
-func (s *slaveSync) takeTopics(ctx context.Context, addr string, withProgress bool) error {
+// topicTable reads the whole topic table of a broker.
+func (s *slaveSync) topicTable(ctx context.Context, addr string) (map[string]topic.Config, table.DataVersion, error) {
 	var all map[string]topic.Config
 	version, err := s.parts(ctx, addr, remoting.ReqGetAllTopicConfig, "topicSeq", "maxTopicNum", "totalTopicNum",
 		func(b []byte) (tablePart, error) {
@@ -83,19 +82,31 @@ func (s *slaveSync) takeTopics(ctx context.Context, addr string, withProgress bo
 			}
 			return tablePart{len(p.Topics), p.Version, func() { maps.Copy(all, p.Topics) }}, nil
 		}, func() { all = map[string]topic.Config{} })
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no topics at all, not even its own: nothing is taken from it", addr)
+	}
+	return all, version, err
+}
+
+// takeTopics makes the topics those of the master. The queues of topics that are
+// gone go too, so that a topic made anew begins at offset 0 here as there;
+// withProgress forgets their progress, for a master that sends no marks of that.
+func (s *slaveSync) takeTopics(ctx context.Context, m *masterState, withProgress bool) error {
+	all, version, err := s.topicTable(ctx, m.addr)
 	if err != nil {
 		return err
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("%s has no topics at all, not even its own: nothing is taken from it", addr)
 	}
 	if _, have := s.o.Topics.All(); have == version {
 		return nil
 	}
-	// Queues go first: a crash in between leaves topics that are gone at the next
-	// exchange, and never queues that a topic made anew would go on in.
-	if err := s.dropQueues(all); err != nil {
-		return err
+	missing := s.missing(all)
+	if len(missing) > 0 && !m.deletions {
+		return s.addTopics(all, missing)
+	}
+	if len(missing) > 0 {
+		if all, version, err = s.dropQueues(ctx, m); err != nil {
+			return err
+		}
 	}
 	diff, err := s.o.Topics.Replace(all, version)
 	if err != nil {
@@ -116,16 +127,81 @@ func (s *slaveSync) takeTopics(ctx context.Context, addr string, withProgress bo
 	return nil
 }
 
-// dropQueues removes the queues of topics that the master has no more.
-func (s *slaveSync) dropQueues(all map[string]topic.Config) error {
+// addTopics takes over what is new or changed, and keeps what the master lacks: not
+// before replication has found that this is the master of the log here do its
+// deletions count. The version stays another one than the master's until then.
+func (s *slaveSync) addTopics(all map[string]topic.Config, missing []string) error {
+	have, version := s.o.Topics.All()
+	for _, name := range missing {
+		all[name] = *have[name]
+	}
+	same := true
+	for name, c := range all {
+		same = same && have[name] != nil && have[name].Equal(c)
+	}
+	if same {
+		return nil
+	}
+	diff, err := s.o.Topics.Replace(all, version.Next(s.o.Now().UnixMilli()))
+	if err == nil && diff.Some() {
+		s.changing.Add(1)
+		s.o.Log.Info("the master's topics were added; deletions wait until replication is connected to it", "changed", len(diff.Changed), "kept", len(missing))
+	}
+	return err
+}
+
+// missing are the topics here that a master's table lacks.
+func (s *slaveSync) missing(all map[string]topic.Config) (names []string) {
 	have, _ := s.o.Topics.All()
-	var errs []error
 	for name := range have {
 		if _, stays := all[name]; !stays {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// dropQueues removes the queues of the topics that the master has no more, and
+// returns the table that says so. They go before the table is changed: a crash in
+// between leaves topics that are gone at the next exchange, and never queues that a
+// topic made anew would go on in.
+//
+// The master may make a topic again at any moment, and its messages may be here
+// before its settings. So the end of the master's log is asked for before the table: if
+// a topic is not in that, what begins behind that end is of a new one and stays.
+func (s *slaveSync) dropQueues(ctx context.Context, m *masterState) (map[string]topic.Config, table.DataVersion, error) {
+	fail := func(err error) (map[string]topic.Config, table.DataVersion, error) {
+		return nil, table.DataVersion{}, err
+	}
+	info, err := s.runtimeInfo(ctx, m.addr)
+	if err != nil {
+		return fail(err)
+	}
+	end, err := strconv.ParseInt(info["commitLogMaxOffset"], 10, 64)
+	if err != nil {
+		return fail(fmt.Errorf("%s does not say where its log ends: %w", m.addr, err))
+	}
+	all, version, err := s.topicTable(ctx, m.addr)
+	if err != nil {
+		return fail(err)
+	}
+	var errs []error
+	for _, name := range s.missing(all) {
+		if !s.begunBehind(name, record.PhysOffset(end)) {
 			errs = append(errs, s.o.Store.DeleteTopic(name))
 		}
 	}
-	return errors.Join(errs...)
+	return all, version, errors.Join(errs...)
+}
+
+// begunBehind says whether a queue of the topic begins behind a position.
+func (s *slaveSync) begunBehind(name string, end record.PhysOffset) bool {
+	for _, q := range s.o.Store.Queues(name) {
+		if units := s.o.Store.Units(nil, q, q.Min(), 1); len(units) > 0 && units[0].Phys >= end {
+			return true
+		}
+	}
+	return false
 }
 
 // forget removes all progress on topics that an Apache master deleted.

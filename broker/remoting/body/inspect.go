@@ -63,7 +63,8 @@ type InspectFollowing struct {
 	CopyFrom    int64  `json:"copyFromOffset,omitempty"`
 	CopyTo      int64  `json:"copyToOffset,omitempty"`
 	Aside       string `json:"aside,omitempty"`
-	MetaAgeMs   int64  `json:"metadataAgeMillis"` // since the last metadata exchange; -1: none yet
+	MetaAgeMs   int64  `json:"metadataAgeMillis"`       // since the last metadata exchange; -1: none yet
+	MetaError   string `json:"metadataError,omitempty"` // why the newest exchange failed
 }
 
 // InspectPull answers what=pull. The request may narrow it by group, topic and
