@@ -2,7 +2,6 @@ package broker
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -25,12 +24,6 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
-	resets := &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand,
-		share: func(ctx context.Context) {
-			if b.shareProgress != nil {
-				b.shareProgress(ctx)
-			}
-		}}
 	metadata := &metadataAdmin{topics: b.topics, groups: b.groups, delays: b.delays, modes: b.modes, store: b.store,
 		start: b.start, now: b.opts.Now, allProgress: b.sync.AllOffsets}
 	handlers := map[int]handlerFunc{
@@ -47,7 +40,7 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqGetSubscriptionGroupConfig:       groups.one,
 		remoting.ReqUpdateAndGetGroupForbidden:       groups.forbid,
 
-		remoting.ReqInvokeBrokerToResetOffset: resets.run,
+		remoting.ReqInvokeBrokerToResetOffset: newResetAdmin(b).run,
 
 		remoting.ReqGetConsumerConnectionList:   clients.consumers,
 		remoting.ReqGetProducerConnectionList:   clients.producers,

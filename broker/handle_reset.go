@@ -28,6 +28,15 @@ type resetAdmin struct {
 	share func(ctx context.Context)
 }
 
+func newResetAdmin(b *Broker) *resetAdmin {
+	return &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand,
+		share: func(ctx context.Context) {
+			if b.shareProgress != nil {
+				b.shareProgress(ctx)
+			}
+		}}
+}
+
 // shareWait bounds how long the answer to a reset waits for replicas. One that
 // does not answer learns of it later, and the reset wins there all the same.
 const shareWait = 3 * time.Second

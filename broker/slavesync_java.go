@@ -101,7 +101,7 @@ func (s *slaveSync) takeJavaProgress(ctx context.Context, m *masterState) error 
 		if err != nil || len(push) == 0 {
 			return err
 		}
-		if err := s.commitThere(ctx, m.addr, push); err != nil {
+		if err := s.commitThere(ctx, m, push); err != nil {
 			return err
 		}
 	}
@@ -138,14 +138,15 @@ func (s *slaveSync) mergeJava(ctx context.Context, m *masterState) (push []subgr
 
 // commitThere sends progress to an Apache master as consumers do. What it refuses,
 // because it has no such group or topic, is no error of the exchange.
-func (s *slaveSync) commitThere(ctx context.Context, addr string, records []subgroup.ProgressRecord) error {
+func (s *slaveSync) commitThere(ctx context.Context, m *masterState, records []subgroup.ProgressRecord) error {
 	for i := range records[:min(len(records), mostCommits)] {
 		r := &records[i]
 		h := header.UpdateConsumerOffset{ConsumerGroup: []byte(r.Group), Topic: []byte(r.Topic), QueueID: r.Queue, CommitOffset: r.Offset}
-		_, err := s.call(ctx, addr, remoting.ReqUpdateConsumerOffset, &h, nil)
+		_, err := s.call(ctx, m.addr, remoting.ReqUpdateConsumerOffset, &h, nil)
 		if err != nil && !errors.As(err, new(*remoting.Error)) {
 			return err
 		}
+		m.java.state.Sent(r)
 	}
 	return nil
 }

@@ -154,8 +154,8 @@ func (m *PlainMaster) owe(k queueKey, a agreement) bool {
 	return true
 }
 
-// Sent notes that the master answered a record of push with success. What got lost
-// on the way is no attempt.
+// Sent notes that the master answered a record of push, be it with a refusal. What
+// got lost on the way is no attempt.
 func (m *PlainMaster) Sent(r *ProgressRecord) {
 	a := m.agreed[keyOf(r)]
 	a.attempts++

@@ -232,6 +232,7 @@ func (w *world) commit(r *replica, k simKey) {
 	switch out {
 	case subgroup.Moved:
 		w.explicit[k]++
+	case subgroup.Stored:
 	case subgroup.Ignored, subgroup.Held:
 		if after != before {
 			panic(fmt.Sprintf("%s: a commit that was refused changed %+v to %+v", k, before, after))
