@@ -8,7 +8,7 @@ BENCHCOUNT ?= 5
 SEEDS ?= 100000
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files clean
+.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files scenarios scenarios-short clean
 
 all: build
 
@@ -74,6 +74,21 @@ compat-java-files:
 compat-java: compat-java-files ## the original's client, mqadmin, nameserver and broker against ours; needs Java 17 or later and Maven
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin|Apache|Across' .
+
+# What a pair of brokers must survive: kills, returns, freezes. About 40 minutes; with Java and Maven also the original's client and broker.
+scenarios:
+	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
+	  cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
+	    $(GO) test -count=1 -timeout 90m -tags scenarios,java -v -run '$(SCENARIO_TESTS)' . ; \
+	else \
+	  cd testdata/compat && $(GO) test -count=1 -timeout 90m -tags scenarios -v -run '$(SCENARIO_TESTS)' . ; \
+	fi
+
+SCENARIO_TESTS = ^Test(SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|ApacheMaster|OurMaster|ProgressWith)
+
+scenarios-short: ## those that CI runs
+	cd testdata/compat && $(GO) test -count=1 -timeout 15m -tags scenarios \
+	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping)$$' . -scenario.bytes 67108864 -scenario.flaps 5
 
 clean:
 	rm -rf mqctl cover.out .ci/bin $(COMPAT_JAVA)

@@ -6,6 +6,7 @@ package compat
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -215,12 +216,16 @@ func name(t *testing.T, what string) string {
 	return fmt.Sprintf("%s-%s-%d", what, t.Name(), time.Now().UnixNano())
 }
 
+func producerOptions(namesrv string, retries int) []producer.Option {
+	return []producer.Option{
+		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{namesrv})),
+		producer.WithInstanceName(instance()), producer.WithGroupName("compat-producer"), producer.WithRetry(retries),
+	}
+}
+
 func (b *broker) producer(t *testing.T, opts ...producer.Option) rocketmq.Producer {
 	t.Helper()
-	p, err := rocketmq.NewProducer(append([]producer.Option{
-		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{b.namesrv})),
-		producer.WithInstanceName(instance()), producer.WithGroupName("compat-producer"), producer.WithRetry(2),
-	}, opts...)...)
+	p, err := rocketmq.NewProducer(append(producerOptions(b.namesrv, 2), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,3 +331,35 @@ func (r *received) collect(_ context.Context, msgs ...*primitive.MessageExt) (co
 }
 
 var everything = consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}
+
+// until asks again and again, since what a foreign process does cannot be waited for.
+func until(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v", what, d)
+		}
+	}
+}
+
+// mqctl runs our own command and returns its stdout.
+func (b *broker) mqctl(t *testing.T, exit int, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(target.binary, append(args, "--namesrv", b.namesrv)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exit {
+		t.Fatalf("mqctl %v: exit %d, want %d\n%s%s", args, code, exit, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.Bytes()
+}

@@ -4,8 +4,6 @@ package compat
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -260,22 +258,6 @@ func TestMqadmin(t *testing.T) {
 	}
 }
 
-// mqctl runs our own command and returns its stdout.
-func (b *broker) mqctl(t *testing.T, exit int, args ...string) []byte {
-	t.Helper()
-	cmd := exec.Command(target.binary, append(args, "--namesrv", b.namesrv)...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	if code := cmd.ProcessState.ExitCode(); code != exit {
-		t.Fatalf("mqctl %v: exit %d, want %d\n%s%s", args, code, exit, stdout.Bytes(), stderr.Bytes())
-	}
-	return stdout.Bytes()
-}
-
 // process is one Java server.
 type process struct{ cmd *exec.Cmd }
 
@@ -313,22 +295,6 @@ func javaServer(t testing.TB, dir, class string, heapMB int, conf, port string) 
 		return err == nil
 	})
 	return p
-}
-
-// until asks again and again, since what a foreign process does cannot be waited for.
-func until(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v", what, d)
-		}
-	}
 }
 
 func apacheNameserver(t testing.TB) (addr string) {

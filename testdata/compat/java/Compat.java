@@ -30,6 +30,7 @@ public class Compat {
                 case "produce" -> produce(args[1], args[2], Integer.parseInt(args[3]));
                 case "consume" -> consume(args[1], args[2], args[3], args[4], Integer.parseInt(args[5]), args[6]);
                 case "hold" -> hold(args[1], args[2], args[3]);
+                case "follow" -> follow(args[1], args[2], args[3], Long.parseLong(args[4]));
                 case "admin" -> admin();
                 default -> throw new IllegalArgumentException(args[0]);
             }
@@ -158,6 +159,34 @@ public class Compat {
         }
         if (seen.size() < count) {
             throw new IllegalStateException("got " + seen.size() + " of " + count);
+        }
+    }
+
+    /** A push consumer that prints "got ID QUEUE OFFSET" and takes slow milliseconds for each message, until it is killed. */
+    static void follow(String namesrv, String group, String topic, long slow) throws Exception {
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(group);
+        c.setNamesrvAddr(namesrv);
+        c.setInstanceName("f" + System.nanoTime());
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        c.setConsumeThreadMin(4);
+        c.setConsumeThreadMax(4);
+        c.subscribe(topic, "*");
+        c.registerMessageListener((MessageListenerConcurrently) (msgs, ctx) -> {
+            for (MessageExt m : msgs) {
+                if (slow > 0) {
+                    try {
+                        Thread.sleep(slow);
+                    } catch (InterruptedException e) {
+                        return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                    }
+                }
+                line("got %s %d %d", m.getMsgId(), m.getQueueId(), m.getQueueOffset());
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        c.start();
+        while (true) {
+            Thread.sleep(1000);
         }
     }
 

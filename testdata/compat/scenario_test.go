@@ -1,0 +1,464 @@
+//go:build scenarios
+
+package compat
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The role events that a pair must survive, each with real processes, a
+// nameserver of its own and the official Go client. make scenarios runs all.
+
+var (
+	scenarioBytes = flag.Int64("scenario.bytes", 1<<30, "bytes sent while the slave is away in TestSlaveBack")
+	scenarioFlaps = flag.Int("scenario.flaps", 20, "how often TestFlapping kills the master")
+)
+
+const scenarioQueues = 4
+
+// TestSlaveKilled (S1): the master serves all, no send fails, and operators see
+// within 2 s that the slave is gone.
+func TestSlaveKilled(t *testing.T) { slaveKilled(t, "clustering") }
+
+func slaveKilled(t *testing.T, client string) {
+	t.Helper()
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, client, 0)
+	l := p.load(topic, 2*time.Millisecond, 1024, 0)
+	until(t, 60*time.Second, "messages flow", func() bool { n, _ := c.count(); return n > 200 })
+	until(t, 10*time.Second, "stats ha with the slave in sync", func() bool { return p.inSync() == 1 })
+	p.slave.kill(syscall.SIGKILL)
+	down := time.Now()
+	until(t, 2*time.Second, "stats ha without the slave", func() bool { return p.inSync() == 0 })
+	t.Logf("seen after %v", time.Since(down).Round(time.Millisecond))
+	<-time.After(3 * time.Second)
+	ids, errs := l.end()
+	if len(errs) > 0 || l.statuses[0] != len(ids) {
+		t.Errorf("%d sends failed, first: %v; statuses %v", len(errs), errs, l.statuses)
+	}
+	until(t, 30*time.Second, "all consumed from the master", func() bool { n, _ := c.has(ids); return n == len(ids) })
+}
+
+// inSync is the number of slaves in sync that stats ha shows.
+func (p *pair) inSync() int {
+	items := p.json(0, "stats", "ha", "--broker", pairName)
+	for _, i := range items {
+		if v, ok := i["inSyncSlaves"].(float64); ok {
+			return int(v)
+		}
+	}
+	return -1
+}
+
+// TestSlaveKilledSync (S1): a synchronous master answers that no slave is there,
+// at once, and stores the message.
+func TestSlaveKilledSync(t *testing.T) {
+	p := newPair(t, "SYNC_MASTER")
+	topic := name(t, "t")
+	p.pairTopic(topic, scenarioQueues)
+	p.synced(20 * time.Second)
+	until(t, 20*time.Second, "slave in sync", func() bool { return p.inSync() == 1 })
+	l := p.load(topic, 5*time.Millisecond, 1024, 0)
+	until(t, 20*time.Second, "100 messages", func() bool { n, _ := l.count(); return n > 100 })
+	p.slave.kill(syscall.SIGKILL)
+	<-time.After(5 * time.Second)
+	ids, errs := l.end()
+	other := 0
+	for status, n := range l.statuses {
+		if status != 0 {
+			other += n
+			t.Logf("status %v: %d", status, n)
+		}
+	}
+	if len(errs) > 0 || other == 0 {
+		t.Errorf("%d acknowledged, %d failed (%v), statuses %v", len(ids), len(errs), errs, l.statuses)
+	}
+	if other < 100 {
+		t.Errorf("only %d sends in 5 s without a slave: each seems to wait", other)
+	}
+}
+
+// TestSlaveBack (S2): the slave comes back after much was sent, and catches up
+// while senders go on.
+func TestSlaveBack(t *testing.T) {
+	p := newPair(t)
+	topic := name(t, "t")
+	p.pairTopic(topic, scenarioQueues)
+	p.synced(20 * time.Second)
+	p.slave.kill(syscall.SIGTERM)
+	started := p.end(p.master)
+	var loads []*load
+	for range 4 {
+		loads = append(loads, p.load(topic, 50*time.Microsecond, 60<<10, 0))
+	}
+	until(t, 20*time.Minute, "bytes sent", func() bool { return p.end(p.master)-started >= *scenarioBytes })
+	for _, l := range loads {
+		if _, errs := l.end(); len(errs) > 0 {
+			t.Errorf("%d sends failed: %v", len(errs), errs[0])
+		}
+	}
+	slow := p.load(topic, 2*time.Millisecond, 4<<10, 0)
+	p.slave.start()
+	back := time.Now()
+	until(t, 5*time.Minute, "gap 0 while senders go on", func() bool { return p.gap() == 0 })
+	t.Logf("%d MiB caught up in %v", (p.end(p.slave)-started)>>20, time.Since(back).Round(time.Millisecond))
+	n, _ := slow.count()
+	if _, errs := slow.end(); len(errs) > 0 || n == 0 {
+		t.Errorf("%d sends during the catch-up, %d failed: %v", n, len(errs), errs)
+	}
+	p.synced(20 * time.Second)
+	p.sameLogs()
+	until(t, 20*time.Second, "queues dispatched", func() bool {
+		for q := range scenarioQueues {
+			if p.number(p.master, 30, "", topic, q) != p.number(p.slave, 30, "", topic, q) {
+				return false
+			}
+		}
+		return true
+	})
+	p.sameQueues(topic, scenarioQueues)
+}
+
+// gap is what stats ha shows for the only slave, -1 if there is none.
+func (p *pair) gap() int64 {
+	for _, i := range p.json(0, "stats", "ha", "--broker", pairName) {
+		if list, ok := i["connections"].([]any); ok {
+			for _, c := range list {
+				if g, ok := c.(map[string]any)["gapBytes"].(float64); ok {
+					return int64(g)
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// TestMasterKilled (S3, S4): the master dies while a consumer is behind. It goes
+// on from the slave where it was; when the master is back, progress is equal on
+// both and on neither lower than before.
+func TestMasterKilled(t *testing.T) { masterKilled(t, "clustering") }
+
+func masterKilled(t *testing.T, client string) {
+	t.Helper()
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, client, 20*time.Millisecond)
+	ids := send(t, p.producer(t), 12000, textMessage(topic))
+	p.synced(20 * time.Second)
+	until(t, 60*time.Second, "some consumed and committed", func() bool {
+		n, _ := c.count()
+		return n > 1000 && sum(p.progress(p.slave, group, topic, scenarioQueues)) > 0
+	})
+	p.master.kill(syscall.SIGKILL)
+	killed := time.Now()
+	atKill := p.progress(p.slave, group, topic, scenarioQueues)
+	// What is cached still comes for a while; a pause, then the slave.
+	until(t, 90*time.Second, "all consumed from the slave", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	t.Logf("longest pause after the kill: %v", c.pause(killed).Round(time.Millisecond))
+	if pause := c.pause(killed); pause > 35*time.Second {
+		t.Errorf("consumption paused for %v", pause)
+	}
+	if _, twice := c.has(ids); twice > 0 {
+		t.Logf("%d came more than once to a consumer that lived on", twice)
+	}
+	until(t, 60*time.Second, "commits kept by the slave", func() bool {
+		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+	})
+	onSlave := p.progress(p.slave, group, topic, scenarioQueues)
+	t.Logf("progress on the slave: %v at the kill, %v now", atKill, onSlave)
+
+	p.master.start() // returns when it is registered
+	back := time.Now()
+	until(t, 2*time.Second, "equal progress on both", func() bool {
+		return slices.Equal(p.progress(p.master, group, topic, scenarioQueues), p.progress(p.slave, group, topic, scenarioQueues))
+	})
+	t.Logf("equal %v after the registration", time.Since(back).Round(time.Millisecond))
+	if got := p.progress(p.master, group, topic, scenarioQueues); !slices.Equal(got, onSlave) {
+		t.Errorf("progress went from %v on the slave to %v on the master", onSlave, got)
+	}
+	c.kill()
+	again := p.startConsumer(group, topic, client, 0)
+	more := send(t, p.producer(t), 50, textMessage(topic))
+	until(t, 60*time.Second, "new messages", func() bool { n, _ := again.has(more); return n == len(more) })
+	if n, _ := again.count(); n != len(more) {
+		t.Errorf("%d messages came again after the return", n-len(more))
+	}
+	p.synced(20 * time.Second)
+	p.sameLogs()
+}
+
+// pause is the longest time between two messages after at.
+func (c *consumerProcess) pause(at time.Time) (longest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := at
+	for _, m := range c.got {
+		if m.at.After(at) {
+			longest = max(longest, m.at.Sub(last))
+			last = m.at
+		}
+	}
+	return longest
+}
+
+// TestMasterAndConsumerKilled (S3): a consumer that starts on the slave sees at
+// most the last second of commits again.
+func TestMasterAndConsumerKilled(t *testing.T) {
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, "clustering", 10*time.Millisecond)
+	ids := send(t, p.producer(t), 8000, textMessage(topic))
+	p.synced(20 * time.Second)
+	until(t, 60*time.Second, "2000 consumed", func() bool { n, _ := c.count(); return n > 2000 })
+	// The Go client commits every 5 s; the next commit is on the slave a second later.
+	before := sum(p.progress(p.master, group, topic, scenarioQueues))
+	until(t, 20*time.Second, "a commit", func() bool { return sum(p.progress(p.master, group, topic, scenarioQueues)) > before })
+	committed := p.progress(p.master, group, topic, scenarioQueues)
+	<-time.After(1500 * time.Millisecond)
+	p.master.kill(syscall.SIGKILL)
+	c.kill()
+	held := p.progress(p.slave, group, topic, scenarioQueues)
+	for q := range held {
+		if held[q] < committed[q] {
+			t.Errorf("queue %d: the slave holds %d, committed a second and a half before the kill: %d", q, held[q], committed[q])
+		}
+	}
+	next := p.startConsumer(group, topic, "clustering", 0)
+	until(t, 60*time.Second, "the rest from the slave", func() bool {
+		n, _ := next.count()
+		return int64(n) >= int64(len(ids))-sum(held)
+	})
+	<-time.After(2 * time.Second)
+	if n, _ := next.count(); int64(n) != int64(len(ids))-sum(held) {
+		t.Errorf("%d came, %d were not committed", n, int64(len(ids))-sum(held))
+	}
+}
+
+// TestBothKilled (S5): whoever returns first, no progress is lost that was on disk.
+func TestBothKilled(t *testing.T) {
+	for _, first := range []string{"master", "slave"} {
+		t.Run(first+" first", func(t *testing.T) {
+			p := newPair(t)
+			topic, group := name(t, "t"), name(t, "g")
+			topic, group = slug(topic), slug(group)
+			p.pairTopic(topic, scenarioQueues)
+			c := p.startConsumer(group, topic, "clustering", 0)
+			ids := send(t, p.producer(t), 2000, textMessage(topic))
+			until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
+			until(t, 30*time.Second, "all committed", func() bool {
+				return sum(p.progress(p.master, group, topic, scenarioQueues)) == int64(len(ids))
+			})
+			<-time.After(3 * time.Second) // saved on both
+			c.kill()
+			want := p.progress(p.master, group, topic, scenarioQueues)
+			p.master.kill(syscall.SIGKILL)
+			p.slave.kill(syscall.SIGKILL)
+			a, b := p.master, p.slave
+			if first == "slave" {
+				a, b = b, a
+			}
+			a.start()
+			if got := p.progress(a, group, topic, scenarioQueues); !slices.Equal(got, want) {
+				t.Errorf("the first back has %v, want %v", got, want)
+			}
+			b.start()
+			for _, n := range []*node{p.master, p.slave} {
+				until(t, 5*time.Second, fmt.Sprintf("progress of broker %d", n.id), func() bool {
+					return slices.Equal(p.progress(n, group, topic, scenarioQueues), want)
+				})
+			}
+		})
+	}
+}
+
+// slug makes a legal name of a subtest's name.
+func slug(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		if c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			out[i] = '_'
+		}
+	}
+	return string(out)
+}
+
+// TestResetWhileSlaveDown (S6): a reset backward at the master wins once both are
+// back, and neither a kill nor a return undoes it.
+func TestResetWhileSlaveDown(t *testing.T) {
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, "clustering", 0)
+	ids := send(t, p.producer(t), 1000, textMessage(topic))
+	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	until(t, 30*time.Second, "all committed, on both", func() bool {
+		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+	})
+	c.kill()
+	<-time.After(3 * time.Second)
+	p.slave.kill(syscall.SIGKILL)
+	for q := range scenarioQueues {
+		res, err := ask(p.master.addr, 15, map[string]string{"consumerGroup": group, "topic": topic, "queueId": fmt.Sprint(q),
+			"commitOffset": "10", "reset": "true"})
+		if err != nil || res.Code != 0 {
+			t.Fatal(res, err)
+		}
+	}
+	want := []int64{10, 10, 10, 10}
+	if got := p.progress(p.master, group, topic, scenarioQueues); !slices.Equal(got, want) {
+		t.Fatalf("after the reset the master has %v", got)
+	}
+	p.slave.start()
+	until(t, 5*time.Second, "reset on the slave", func() bool {
+		return slices.Equal(p.progress(p.slave, group, topic, scenarioQueues), want)
+	})
+	<-time.After(2 * time.Second) // saved
+	p.master.kill(syscall.SIGKILL)
+	p.master.start()
+	until(t, 5*time.Second, "reset on both after the master's return", func() bool {
+		return slices.Equal(p.progress(p.slave, group, topic, scenarioQueues), want) &&
+			slices.Equal(p.progress(p.master, group, topic, scenarioQueues), want)
+	})
+	next := p.startConsumer(group, topic, "clustering", 0)
+	until(t, 60*time.Second, "what was reset comes again", func() bool {
+		n, _ := next.count()
+		return n >= len(ids)-40
+	})
+	if n, _ := next.count(); n != len(ids)-40 {
+		t.Errorf("%d came again, want %d", n, len(ids)-40)
+	}
+}
+
+// TestOtherConsumers (S7): orderly and broadcasting consumers over the master's
+// death and return.
+func TestOtherConsumers(t *testing.T) {
+	p := newPair(t)
+	topic := name(t, "t")
+	p.pairTopic(topic, scenarioQueues)
+	orderly := p.startConsumer(name(t, "o"), topic, "orderly", 5*time.Millisecond)
+	broadcast := p.startConsumer(name(t, "b"), topic, "broadcast", 5*time.Millisecond)
+	ids := send(t, p.producer(t), 6000, textMessage(topic))
+	p.synced(20 * time.Second)
+	until(t, 60*time.Second, "both consume", func() bool {
+		a, _ := orderly.count()
+		b, _ := broadcast.count()
+		return a > 300 && b > 300
+	})
+	p.master.kill(syscall.SIGKILL)
+	until(t, 100*time.Second, "both have all from the slave", func() bool {
+		a, _ := orderly.has(ids)
+		b, _ := broadcast.has(ids)
+		return a == len(ids) && b == len(ids)
+	})
+	orderly.inOrder(t)
+	p.master.start()
+	until(t, 60*time.Second, "the master takes sends", func() bool {
+		_, err := ask(p.master.addr, 28, nil)
+		return err == nil
+	})
+	more := send(t, p.producer(t), 500, textMessage(topic))
+	until(t, 100*time.Second, "both have what came after the return", func() bool {
+		a, _ := orderly.has(more)
+		b, _ := broadcast.has(more)
+		return a == len(more) && b == len(more)
+	})
+	orderly.inOrder(t)
+}
+
+// inOrder checks that the messages of each queue first came in their order.
+func (c *consumerProcess) inOrder(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := map[int]int64{}
+	seen := map[string]bool{}
+	for _, m := range c.got {
+		if seen[m.id] {
+			continue
+		}
+		seen[m.id] = true
+		if prev, ok := last[m.queue]; ok && m.offset != prev+1 {
+			t.Errorf("queue %d: %d came after %d", m.queue, m.offset, prev)
+		}
+		last[m.queue] = m.offset
+	}
+}
+
+// TestMasterFrozen (S8): the master stops without closing its connections.
+// Consumers read from the slave in time, and nothing spins.
+func TestMasterFrozen(t *testing.T) {
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, "clustering", 10*time.Millisecond)
+	ids := send(t, p.producer(t), 12000, textMessage(topic))
+	p.synced(20 * time.Second)
+	until(t, 60*time.Second, "some consumed", func() bool { n, _ := c.count(); return n > 1000 })
+	p.master.proc.kill(syscall.SIGSTOP)
+	frozen := time.Now()
+	busy := cpu(p.slave.proc.cmd.Process.Pid)
+	until(t, 180*time.Second, "all consumed from the slave", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	pause := c.pause(frozen)
+	t.Logf("longest pause %v; processor time of the slave %v in %v", pause.Round(time.Millisecond),
+		cpu(p.slave.proc.cmd.Process.Pid)-busy, time.Since(frozen).Round(time.Second))
+	if pause > 80*time.Second {
+		t.Errorf("consumption paused for %v", pause)
+	}
+	if used := cpu(p.slave.proc.cmd.Process.Pid) - busy; used > time.Since(frozen)/4 {
+		t.Errorf("the slave used %v of processor time in %v", used, time.Since(frozen))
+	}
+	p.master.proc.kill(syscall.SIGCONT)
+	until(t, 60*time.Second, "the pair in sync again", func() bool { return p.end(p.master) == p.end(p.slave) && p.inSync() == 1 })
+	p.sameLogs()
+}
+
+// TestFlapping (S9): the master is killed and started again and again while
+// messages flow with synchronous replication. Nothing acknowledged is lost.
+func TestFlapping(t *testing.T) {
+	p := newPair(t, "SYNC_MASTER")
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	until(t, 20*time.Second, "slave in sync", func() bool { return p.inSync() == 1 })
+	c := p.startConsumer(group, topic, "clustering", 0)
+	l := p.load(topic, 5*time.Millisecond, 512, 0)
+	low := make([]int64, scenarioQueues)
+	for i := range *scenarioFlaps {
+		before, _ := l.count()
+		until(t, 30*time.Second, "sends flow", func() bool { n, _ := l.count(); return n > before+20 })
+		p.master.kill(syscall.SIGKILL)
+		now := p.progress(p.slave, group, topic, scenarioQueues)
+		for q := range now {
+			if now[q] < low[q] {
+				t.Fatalf("round %d, queue %d: progress fell from %d to %d", i, q, low[q], now[q])
+			}
+		}
+		low = now
+		p.master.start()
+		back := time.Now()
+		until(t, time.Second, "progress reconciled", func() bool {
+			m := p.progress(p.master, group, topic, scenarioQueues)
+			for q := range m {
+				if m[q] < low[q] {
+					return false
+				}
+			}
+			return true
+		})
+		_ = back
+		until(t, 20*time.Second, "slave in sync again", func() bool { return p.inSync() == 1 })
+	}
+	ids, errs := l.end()
+	t.Logf("%d acknowledged, %d refused, statuses %v", len(ids), len(errs), l.statuses)
+	until(t, 120*time.Second, "every acknowledged message consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	p.synced(20 * time.Second)
+	p.sameLogs()
+}
