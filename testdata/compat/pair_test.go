@@ -161,7 +161,7 @@ func (p *pair) node(id int, more ...string) *node {
 	for _, kv := range more {
 		if kv == "SYNC_MASTER" {
 			if id == 0 {
-				n.args[8] = "sync-master"
+				n.args[7] = "sync-master"
 			}
 			continue
 		}
