@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -379,7 +380,8 @@ func (p *pair) load(topic string, every time.Duration, size int, retries int) *l
 		defer prod.Shutdown()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
-		body := bytes.Repeat([]byte("x"), size)
+		body := make([]byte, size)
+		mrand.NewChaCha8([32]byte{}).Read(body) // the client compresses what it can
 		for {
 			select {
 			case <-l.stop:
