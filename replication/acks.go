@@ -31,7 +31,6 @@ type waits struct {
 	due    []Waiter // scratch of whoever releases; nil while in use
 	armed  int64    // deadline that the timer is set for, Unix nanoseconds; 0: none
 	arm    chan struct{}
-	synced int // slaves in sync, as last told by Changed
 }
 
 func (w *waits) init() {

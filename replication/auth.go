@@ -85,7 +85,7 @@ func newPreamble(token int64, keyed bool) (p preamble) {
 		p.raw[4] = flagAuth
 	}
 	binary.BigEndian.PutUint64(p.raw[8:], uint64(token))
-	rand.Read(p.raw[16:]) //nolint:errcheck // never fails, by its documentation
+	rand.Read(p.raw[16:]) // never fails
 	return p
 }
 
@@ -118,9 +118,11 @@ func (a *Auth) welcome(nc net.Conn, p *preamble) error {
 		return nil
 	}
 	var nonce [nonceSize]byte
-	rand.Read(nonce[:]) //nolint:errcheck // never fails, by its documentation
-	nc.SetDeadline(time.Now().Add(handshakeTime))
-	defer nc.SetDeadline(time.Time{})
+	rand.Read(nonce[:]) // never fails
+	if err := nc.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	defer func() { _ = nc.SetDeadline(time.Time{}) }()
 	if _, err := nc.Write(append(nonce[:], a.mac("master", p, nonce[:])...)); err != nil {
 		return fmt.Errorf("send the proof of the key: %w", err)
 	}
@@ -137,8 +139,10 @@ func (a *Auth) welcome(nc net.Conn, p *preamble) error {
 // greet is the slave's part: it says who it is, and proves its key.
 func (a *Auth) greet(nc net.Conn, token int64) error {
 	p := newPreamble(token, a.Keyed())
-	nc.SetDeadline(time.Now().Add(handshakeTime))
-	defer nc.SetDeadline(time.Time{})
+	if err := nc.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	defer func() { _ = nc.SetDeadline(time.Time{}) }()
 	if _, err := nc.Write(p.raw[:]); err != nil {
 		return err
 	}

@@ -16,11 +16,9 @@ import (
 
 // edgeCase is a line of ha-edge-cases.jsonl: what Apache's brokers did with odd peers.
 type edgeCase struct {
-	Side   string `json:"side"`
-	Odd    string `json:"odd slave does"`
-	OddM   string `json:"odd master does"`
-	Master []any  `json:"master sends [offset,size,at_s]"`
-	Slave  []any  `json:"slave sends [report,at_s]"`
+	Side string `json:"side"`
+	Odd  string `json:"odd slave does"`
+	OddM string `json:"odd master does"`
 }
 
 // TestEdgeCases goes through the recorded table: each of its rows has one here.

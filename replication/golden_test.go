@@ -358,10 +358,10 @@ func replayToMaster(t *testing.T, log *memLog, units []unit, copyAll bool) {
 	for i := range units {
 		u := &units[i]
 		<-time.After(time.Until(from.Add(time.Duration(u.AtMs) * time.Millisecond)))
-		switch {
-		case u.From == "slave":
+		switch u.From {
+		case "slave":
 			p.Write(u.Base64)
-		case u.From == "master":
+		case "master":
 			pos, body, _ := u.frame()
 			if first < 0 {
 				first = pos

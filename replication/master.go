@@ -126,17 +126,19 @@ func (m *Master) acceptLoop(ctx context.Context, g *errgroup.Group) error {
 			continue
 		}
 		pause = 0
-		c := m.add(nc)
+		own, end := context.WithCancel(ctx)
+		c := m.add(nc, end)
 		if c == nil {
+			end()
 			continue
 		}
-		g.Go(func() error { c.run(ctx); return nil })
+		g.Go(func() error { defer end(); c.run(own); return nil })
 	}
 }
 
 // add makes a connection known, or closes it if there are too many.
-func (m *Master) add(nc net.Conn) *conn {
-	c := newConn(m, nc)
+func (m *Master) add(nc net.Conn, end func()) *conn {
+	c := newConn(m, nc, end)
 	m.mu.Lock()
 	full := len(m.conns) >= maxConns
 	if !full {

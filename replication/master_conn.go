@@ -33,6 +33,7 @@ type peerInfo struct {
 type conn struct {
 	m      *Master
 	base   net.Conn // what was accepted; for closing
+	end    func()   // makes run close it
 	nc     net.Conn // base, or TLS over it; the reader's and the sender's
 	remote netip.AddrPort
 	w      *wire
@@ -68,8 +69,8 @@ type conn struct {
 	reason error // why it was closed
 }
 
-func newConn(m *Master, nc net.Conn) *conn {
-	c := &conn{m: m, base: nc, nc: nc, wake: make(chan struct{}, 1), opened: m.o.Now(), handed: true}
+func newConn(m *Master, nc net.Conn, end func()) *conn {
+	c := &conn{end: end, m: m, base: nc, nc: nc, wake: make(chan struct{}, 1), opened: m.o.Now(), handed: true}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.remote = a.AddrPort()
 		c.remote = netip.AddrPortFrom(c.remote.Addr().Unmap(), c.remote.Port())
@@ -83,14 +84,15 @@ func (c *conn) ours() bool {
 	return p != nil && p.Ours
 }
 
-// fail closes the connection for this reason; the first one counts.
+// fail ends the connection for this reason; the first one counts. It does not close
+// the socket itself: Close waits for writes, of which the caller may be one.
 func (c *conn) fail(err error) {
 	c.failMu.Lock()
 	if c.reason == nil {
 		c.reason = err
 	}
 	c.failMu.Unlock()
-	c.base.Close()
+	c.end()
 }
 
 func (c *conn) failure() error {

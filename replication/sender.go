@@ -38,7 +38,7 @@ type progress uint8
 
 const (
 	rests   progress = iota // everything is out
-	more                    // the budget is used up
+	goesOn                  // the budget is used up
 	blocked                 // the socket is full
 	limited                 // the flow limit is reached
 	broken
@@ -99,10 +99,10 @@ func (c *conn) send(frames int) progress {
 	for {
 		if c.str.frameDone() {
 			if frames == 0 {
-				return more
+				return goesOn
 			}
 			frames--
-			if r := c.nextFrame(); r != more {
+			if r := c.nextFrame(); r != goesOn {
 				return r
 			}
 		}
@@ -117,7 +117,7 @@ func (c *conn) send(frames int) progress {
 	}
 }
 
-// nextFrame begins the frame of the next bytes of the log. It returns more if
+// nextFrame begins the frame of the next bytes of the log. It returns goesOn if
 // there is one. sendMu is held.
 func (c *conn) nextFrame() progress {
 	st, s := c.m.o.Settings(), &c.str
@@ -148,7 +148,7 @@ func (c *conn) nextFrame() progress {
 	s.begin(int(n))
 	c.sent.Store(s.next)
 	c.lastWrite.Store(now.UnixNano())
-	return more
+	return goesOn
 }
 
 // sendFrame sends what is left of the current frame. sendMu is held.
@@ -295,11 +295,11 @@ func (c *conn) work() (pause time.Duration, err error) {
 // or one in memory). Only the sender goroutine comes here: handed stays true.
 func (c *conn) sendPlain() (progress, error) {
 	c.sendMu.Lock()
-	r := more
+	r := goesOn
 	if c.str.frameDone() {
 		r = c.nextFrame()
 	}
-	if r != more {
+	if r != goesOn {
 		c.sendMu.Unlock()
 		return r, nil
 	}
@@ -314,7 +314,7 @@ func (c *conn) sendPlain() (progress, error) {
 	c.sendMu.Lock()
 	c.wrote(n)
 	c.sendMu.Unlock()
-	return more, err
+	return goesOn, err
 }
 
 // heartbeat tells the slave that we live, and where its next byte lies.

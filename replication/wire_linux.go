@@ -41,7 +41,7 @@ func (w *wire) writeOnce(fd uintptr) {
 		} else {
 			w.n, w.err = unix.Write(int(fd), w.buf)
 		}
-		if w.err != unix.EINTR {
+		if !errors.Is(w.err, unix.EINTR) {
 			return
 		}
 	}
@@ -57,7 +57,7 @@ func (w *wire) writeNow(p []byte, more bool) (n int, blocked bool, err error) {
 		err = w.err
 	}
 	w.buf = nil
-	if err == unix.EAGAIN {
+	if errors.Is(err, unix.EAGAIN) {
 		return n, true, nil
 	}
 	return n, err == nil && n < len(p), err
@@ -79,7 +79,7 @@ func (w *wire) sendfileNow(r store.RawRange) (n int, blocked, ok bool, err error
 		err2 := from.Control(func(in uintptr) {
 			off := r.Offset
 			for {
-				if n, inner = unix.Sendfile(int(to), int(in), &off, int(r.Len)); inner != unix.EINTR {
+				if n, inner = unix.Sendfile(int(to), int(in), &off, int(r.Len)); !errors.Is(inner, unix.EINTR) {
 					return
 				}
 			}
@@ -92,9 +92,9 @@ func (w *wire) sendfileNow(r store.RawRange) (n int, blocked, ok bool, err error
 	switch {
 	case err != nil:
 		return n, false, true, err
-	case inner == unix.EAGAIN:
+	case errors.Is(inner, unix.EAGAIN):
 		return n, true, true, nil
-	case inner == unix.EINVAL || inner == unix.ENOSYS || inner == unix.EOPNOTSUPP:
+	case errors.Is(inner, unix.EINVAL), errors.Is(inner, unix.ENOSYS), errors.Is(inner, unix.EOPNOTSUPP):
 		return 0, false, false, nil
 	}
 	return n, false, true, inner
