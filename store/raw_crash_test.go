@@ -45,6 +45,11 @@ func (f *follower) grow(n int) {
 		b = b[k:]
 	}
 	s.SetReplica(false)
+	if f.rng.IntN(4) == 0 {
+		if err := s.DeleteTopic("t0"); err != nil { // and it is made again
+			f.t.Fatal(err)
+		}
+	}
 	for range n {
 		f.next++
 		put(f.t, s, fmt.Sprintf("t%d", f.rng.IntN(3)), int32(f.rng.IntN(2)), fmt.Sprintf("%d %s", f.next, bytes.Repeat([]byte("x"), f.rng.IntN(600))),

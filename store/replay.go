@@ -77,6 +77,12 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 	first, end := q.cq.Bounds()
 	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
 	switch {
+	case e.offset == 0 && end > 0 && e.phys > st.last:
+		// The topic was deleted and made again: its old messages are gone.
+		st.last = -1
+		if err := q.cq.Reset(); err != nil {
+			return err
+		}
 	case e.offset < first && !st.reset:
 		// The log has a message that the queue's files begin behind: the first
 		// of them is missing.
