@@ -151,9 +151,9 @@ func (s *slaveSync) AllOffsets(ctx context.Context, r *remoting.Request) []byte 
 	if s.o.Stand.Load().isSlave() {
 		return s.o.Offsets.JSON(true)
 	}
-	from := r.Conn.RemoteAddr().Addr().Unmap().String()
+	from := r.Conn.RemoteAddr().Addr().Unmap()
 	for _, m := range s.members.all() {
-		if m.Ours || hostText(m.Addr) != from || m.Addr == s.o.Addr() {
+		if m.Ours || from.IsValid() && hostText(m.Addr) != from.String() || m.Addr == s.o.Addr() {
 			continue
 		}
 		return s.answerForeign(ctx, m.Addr)
@@ -165,14 +165,10 @@ func (s *slaveSync) answerForeign(ctx context.Context, addr string) []byte {
 	p := s.foreign.of(addr, s.o.Offsets)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.o.Now().Sub(p.asked) < foreignPause {
-		return s.o.Offsets.JSON(true)
-	}
-	if err := s.takeForeign(ctx, p, addr); err != nil {
-		if ctx.Err() == nil {
+	if s.o.Now().Sub(p.asked) >= foreignPause {
+		if err := s.takeForeign(ctx, p, addr); err != nil && ctx.Err() == nil {
 			s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
 		}
-		return s.o.Offsets.JSON(true)
 	}
 	return p.state.Answer()
 }
