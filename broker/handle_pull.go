@@ -268,7 +268,7 @@ func (h *pullHandler) check(l *live, st *standing, x *pullRun) (g pullGrant, v p
 	if x.lite && !l.LitePull {
 		return g, forbid(forbidBroker, "the broker[%s] for lite pull consumer is forbidden", h.here.ip)
 	}
-	if g.group, v = h.group(st, x); g.group == nil {
+	if g.group, v = h.group(l, st, x); g.group == nil {
 		return g, v
 	}
 	if !g.group.ConsumeEnable {
@@ -293,16 +293,18 @@ func (h *pullHandler) check(l *live, st *standing, x *pullRun) (g pullGrant, v p
 }
 
 // group finds the group's settings, or what to do without them. A slave makes no
-// groups: it serves one that its master may make with the defaults, and keeps nothing.
-func (h *pullHandler) group(st *standing, x *pullRun) (*subgroup.Config, pullVerdict) {
+// groups: its master does while it lives; alone, the slave serves a group that its
+// master would have made with the defaults, and keeps nothing.
+func (h *pullHandler) group(l *live, st *standing, x *pullRun) (*subgroup.Config, pullVerdict) {
 	if g := h.groups.GetBytes(x.head.ConsumerGroup); g != nil {
 		return g, pullVerdict{}
 	}
 	name := string(x.head.ConsumerGroup)
-	if can := h.groups.CanCreate(name); can && st.isSlave() {
+	if st.isSlave() && !st.MasterAlive && l.AutoCreateGroup && subgroup.CheckName(name) == nil {
 		g := subgroup.Defaults(name)
 		return &g, pullVerdict{}
-	} else if can {
+	}
+	if !st.isSlave() && h.groups.CanCreate(name) {
 		if !x.may {
 			return nil, pullVerdict{create: true}
 		}

@@ -144,7 +144,9 @@ func (s *pullStats) note(n *pullNote) {
 	}
 	r.last, r.why = n.nowMillis, n.answer.why
 	if n.behind >= 0 {
-		r.behind, r.phys = n.behind, n.phys
+		if r.behind = n.behind; n.phys > 0 {
+			r.phys = n.phys
+		}
 	}
 	elsewhere := n.answer.suggest != n.self
 	if elsewhere {

@@ -139,7 +139,12 @@ func TestLoneSlave(t *testing.T) {
 				}
 			}
 		}
-		resp, _ := r.pull("g", "Split", 0, 1000) // may not be held
+		resp, _ := r.pull("new", "Split", 0, 0) // a group that the master would have made
+		r.wants(resp, 0, "FOUND")
+		if r.b.groups.Get("new") != nil {
+			t.Error("a slave made a group")
+		}
+		resp, _ = r.pull("g", "Split", 0, 1000) // may not be held
 		r.wants(resp, 19, "OFFSET_OVERFLOW_BADLY")
 		h := r.hold(t, r.client, 1000, "15000")
 		<-time.After(time.Second)
