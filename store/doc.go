@@ -16,12 +16,25 @@
 //  5. Read finds the units in memory or in a file, and copies the records, in
 //     memory for consumers that keep up, with one read for neighbours.
 //
+// # Replicas
+//
+// A store either takes messages of its own, or as a replica (SetReplica,
+// Options.Replica) the bytes of its master's log: AppendRaw checks whole records, writes each
+// burst with one write per segment and dispatches it by the numbers the records
+// state, so that log and queues equal the master's to the last byte. RawFile and
+// ReadRaw give the bytes out again, RawSum compares two logs. A log that
+// turns out to differ is cut (TruncateTo) or put away (SetAside); both keep what
+// they take. Readers of queues never see the messages of two masters mixed: what they
+// found while a cut was made is read anew.
+//
 // # What is safe when
 //
 //   - Under SyncFlush a message is on disk before its sender hears of it, and
 //     before anyone can read it.
 //   - Without it, the death of the process loses nothing that was acknowledged;
 //     a power loss may lose what came within the FlushInterval.
+//   - A cut happens completely or not at all: a note on disk says what is
+//     to be done, and the next start finishes it.
 //   - Queues and index may lag behind the log on disk; the progress file says
 //     how far, and the next start rebuilds the rest from the log.
 //
@@ -42,8 +55,9 @@
 //
 // # Locks
 //
-// In this order: keeper.mu, the dispatch lock (dispatcher.mu), the append lock
+// In this order: rawState.mu, keeper.mu, the dispatch lock (dispatcher.mu), the append lock
 // (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log
 // are leaves. No file is synced, made or removed under the append lock; under
-// the dispatch lock only DeleteTopic does.
+// the dispatch lock only DeleteTopic does. A cut of a replica's log holds all of
+// them: nobody sends to a replica.
 package store

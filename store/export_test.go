@@ -18,3 +18,12 @@ func (s *Store) WhileDispatchBusy(f func()) {
 	f()
 	s.unlockDispatch()
 }
+
+// RewriteCutNote decodes the file mqctl/cut and encodes it again.
+func RewriteCutNote(b []byte) ([]byte, error) {
+	c, err := decodeCutNote(b)
+	if err != nil {
+		return nil, err
+	}
+	return c.encode(), nil
+}

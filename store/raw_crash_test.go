@@ -252,7 +252,6 @@ func (f *follower) verify(o store.Options, power bool) {
 		return
 	}
 	if pos.Min == pos.Max {
-		end = f.base
 		if f.durable > f.base && (f.cutAt < 0 || f.cutAt > f.base) {
 			f.t.Fatalf("the log is empty, %d were safe", f.durable)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -234,10 +235,24 @@ func TestTopicMadeAgain(t *testing.T) {
 	}
 	fsys := vfs.NewMem()
 	s, _ := open(t, replica(fsys))
-	if _, err := s.AppendRaw(rawBytes(t, m)); err != nil {
+	log := rawBytes(t, m)
+	old := int(m.Units(nil, m.Lookup([]byte("a"), 0), 0, 1)[0].Phys)
+	if _, err := s.AppendRaw(log[:old]); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Mark(); err != nil { // a recovery begins behind the old messages
+		t.Fatal(err)
+	}
+	if _, err := s.AppendRaw(log[old:]); err != nil {
+		t.Fatal(err)
+	}
+	s.SyncLog()
 	sameUnits(t, s, m)
+	for _, names := range []vfs.Fate{vfs.FateLost, vfs.FateKept} {
+		c, _ := open(t, replica(fsys.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{Data: vfs.FateLost, Names: names})))
+		sameUnits(t, c, m)
+		closeStore(t, c)
+	}
 	s.SetReplica(false)
 	if it := put(t, s, "a", 0, "more"); it.QueueOffset != 7 {
 		t.Errorf("the next message is number %d", it.QueueOffset)
@@ -388,5 +403,47 @@ func FuzzAppendRaw(f *testing.F) {
 			t.Fatalf("%d bytes after a start, which nobody sent", len(got))
 		}
 		closeStore(t, s)
+	})
+}
+
+// cutNote is the file as FORMAT.md shows it.
+const cutNote = `mqctl-cut 1
+kind cut
+pid 24788
+next 0
+at 294
+segment 1073741824
+name ""
+crc 6d9bad53
+`
+
+func TestCutNote(t *testing.T) {
+	got, err := store.RewriteCutNote([]byte(cutNote))
+	if err != nil || string(got) != cutNote {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for _, bad := range []string{
+		"", "crc 00000000\n", strings.Replace(cutNote, "294", "295", 1), strings.Replace(cutNote, "mqctl-cut 1", "mqctl-cut 2", 1),
+		cutNote[:40],
+	} {
+		if _, err := store.RewriteCutNote([]byte(bad)); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func FuzzCutNote(f *testing.F) {
+	f.Add([]byte(cutNote))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// The checksum is right, so that the lines count.
+		b = fmt.Appendf(append(b, '\n'), "crc %08x\n", crc32.ChecksumIEEE(append(b, '\n')))
+		again, err := store.RewriteCutNote(b)
+		if err != nil {
+			return
+		}
+		twice, err := store.RewriteCutNote(again)
+		if err != nil || !bytes.Equal(again, twice) {
+			t.Errorf("%q becomes %q, %v", again, twice, err)
+		}
 	})
 }
