@@ -73,6 +73,11 @@ type Broker struct {
 	stand standingRef // role, id, epoch
 	peers peersRef    // the other brokers of its name
 	ha    hub         // replication, both ways
+	roles *roles      // changes of the role
+	relay *relay      // requests of clients with an old route
+
+	masterEnd *masterEnd
+	rivals    chan string // addresses of brokers that may be newer masters
 
 	opened   atomic.Bool // tables and holds are there: arrivals may be told
 	draining atomic.Bool // shutting down: newer clients are told to go away
@@ -195,7 +200,7 @@ func (b *Broker) build(levels int32) {
 	b.data.panicked, b.admin.panicked = b.jobPanicked, b.jobPanicked
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled,
-		gate: b.newGate(), slaves: b.ha.master, divert: b.refuseSend}
+		gate: b.newGate(), slaves: b.ha.master, divert: b.divertSend}
 	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, start: b.start, now: now}
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
 		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand,
@@ -207,6 +212,7 @@ func (b *Broker) build(levels int32) {
 	b.queueLocks = &lockHandler{locks: b.locks}
 	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
 		stand: &b.stand, levels: levels, pool: b.data, guard: b.runPooled}
+	b.openRoles()
 	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
 	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
 	if b.opts.Settings != nil {

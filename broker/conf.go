@@ -93,7 +93,7 @@ type ConfigInput struct {
 
 // Origin says where a value came from.
 type Origin struct {
-	Kind  string // "default", "saved", "file", "env", "set" or "flag"
+	Kind  string // "default", "saved", "file", "env", "set", "flag" or "role" (a change of roles)
 	Where string // file and line, or the variable
 }
 
@@ -118,6 +118,9 @@ type Config struct {
 	warnings []string
 	values   map[string]*Setting
 	in       ConfigInput
+
+	held         *heldRole // of role.json; nil: no change of roles was made
+	configuredID int64     // brokerId without role.json
 }
 
 // LoadConfig reads and checks a configuration. Its error is ConfigErrors.
@@ -133,6 +136,7 @@ func LoadConfig(in ConfigInput) (*Config, error) {
 	if len(problems) == 0 {
 		c.computeDefaults()
 		c.loadSaved(&problems)
+		c.loadHeldRole(&problems)
 		c.checkTogether(&problems)
 	}
 	if len(problems) > 0 {

@@ -222,9 +222,15 @@ func (c *Config) Options() (Options, error) {
 		return Options{}, &ConfigError{Key: "messageDelayLevel", Why: err.Error()}
 	}
 	settings := newSettings(c, fs)
+	held := c.held
+	if held == nil {
+		held = &heldRole{}
+	}
 	o := Options{
 		Name: c.Value("brokerName"), Cluster: c.Value("brokerClusterName"),
 		Role: roleNamed(c.Value("brokerRole")), ID: c.Int("brokerId"),
+		Epoch: held.Epoch, FormerID: held.Former, Rejoin: held.Rejoin,
+		ConfiguredID:      c.configuredID,
 		ListenAddr:        net.JoinHostPort(c.Value("bindAddress"), c.Value("listenPort")),
 		Advertise:         c.Value("brokerIP1"),
 		HAAddr:            net.JoinHostPort(c.Value("brokerIP2"), c.Value("haListenPort")),

@@ -205,7 +205,7 @@ func (b *Broker) setStanding(ctx context.Context, change func(s *standing)) erro
 // tellStanding tells everybody who acts on the standing.
 func (b *Broker) tellStanding(old, now *standing) {
 	b.standingChanged()
-	if b.reg != nil && (old.Role != now.Role || old.ID != now.ID || old.Epoch != now.Epoch) {
+	if b.reg != nil && !now.Leaving && (old.Role != now.Role || old.ID != now.ID || old.Epoch != now.Epoch) {
 		b.reg.Refresh()
 	}
 	for _, f := range b.ha.watchers {

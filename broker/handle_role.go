@@ -15,10 +15,10 @@ const (
 
 // roleSteps are the steps of MQCTL_ROLE by name.
 func (b *Broker) roleSteps() map[string]handlerFunc {
-	return map[string]handlerFunc{
-		stepAttach: b.serveAttach,
-		stepHello:  b.serveHello,
-	}
+	steps := b.changeSteps()
+	steps[stepAttach] = b.serveAttach
+	steps[stepHello] = b.serveHello
+	return steps
 }
 
 // serveRole serves MQCTL_ROLE: ext step says which.

@@ -25,6 +25,10 @@ type Options struct {
 	Role    Role   // brokerRole at the start
 	ID      int64  // brokerId: 0 = master
 	Epoch   int64  // of the role: the stateVersion of data versions; raised by each change of role
+	// ConfiguredID is brokerId of the configuration, which role.json may override: what operators call the broker.
+	ConfiguredID int64
+	FormerID     int64 // of a promoted master: the id it had as a slave
+	Rejoin       bool  // of a former master: its log may have a tail that its new master lacks
 
 	Listen     func(network, addr string) (net.Listener, error) // nil: net.Listen
 	ListenAddr string                                           // host:port of the main port; the fast port is port-2

@@ -39,7 +39,12 @@ type registrarOptions struct {
 	Acting func() bool
 	// Learned hears who this broker's master is, from each answer to a slave's
 	// registration: its remoting and HA addresses, empty if nobody knows one.
-	Learned    func(master, ha string)
+	Learned func(master, ha string)
+	// Newer looks whether the broker at addr became master of this name later, and
+	// makes this one its slave then. It may wait for the broker's answer. nil: no.
+	Newer func(ctx context.Context, addr string) bool
+	// Refused hears which master a nameserver named when it refused this one.
+	Refused    func(master string)
 	Namesrvs   []string
 	Every      time.Duration // between registrations, clamped to 10 to 60 s
 	Timeout    time.Duration // of one registration
@@ -338,6 +343,12 @@ func (l *link) register(ctx context.Context) error {
 		return nil
 	}
 	r := l.r
+	if r.o.Standing().Leaving {
+		r.mu.Lock()
+		l.full = true
+		r.mu.Unlock()
+		return nil // the end of that wakes the link
+	}
 	if conflict := l.checkIdentity(ctx); conflict != nil {
 		r.mu.Lock()
 		fatal := !r.isReady
@@ -371,6 +382,9 @@ func (l *link) register(ctx context.Context) error {
 			r.o.Log.Error("the nameserver refused the registration, trying again", "peer", l.addr, "code", resp.Code, "remark", resp.Remark)
 		}
 		l.done(linkRefused)
+		if master := resp.Ext["masterAddr"]; master != "" && r.o.Refused != nil {
+			r.o.Refused(master)
+		}
 	default:
 		l.registered(resp)
 	}
@@ -443,6 +457,8 @@ func (b *Broker) newRegistrar() *registrar {
 	return newRegistrar(registrarOptions{
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr(), HAAddr: b.ha.addr, Standing: b.stand.Load,
 		Acting: func() bool { return b.live.Load().ActingMaster }, Learned: b.learned,
+		Newer:    func(ctx context.Context, addr string) bool { return b.roles.newer(ctx, addr) },
+		Refused:  b.suspectRival,
 		Namesrvs: b.opts.Namesrvs, Every: b.opts.RegisterEvery, Timeout: b.opts.RegisterTimeout,
 		BootMillis: b.start.UnixMilli(), Topics: b.topics.All,
 		Permission: func() int { return b.live.Load().Permission },

@@ -12,7 +12,8 @@ import (
 // checkIdentity looks, before the first registration at a nameserver, whether
 // this name and id are registered from another address at which a broker
 // answers that it is the one. A dead address, or one that answers as somebody
-// else, is no conflict.
+// else, is no conflict; nor is a master of a newer epoch, whose slave this broker
+// becomes.
 func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 	l.r.mu.Lock()
 	met := l.met
@@ -24,7 +25,7 @@ func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 	if err != nil {
 		return nil // the registration itself will say what is wrong
 	}
-	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) {
+	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) && (l.r.o.Newer == nil || !l.r.o.Newer(ctx, addr)) {
 		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.Standing().ID, Addr: addr}
 	}
 	l.r.mu.Lock()

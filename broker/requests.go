@@ -76,6 +76,13 @@ func (q *requests) ServeRequest(c *remoting.Conn, r *remoting.Request) {
 		r.Reply(remoting.CodeGoAway, "please go away", nil, nil)
 		return
 	}
+	if !isSend(r.Code) && q.b.relay.takeOther(s, r) {
+		return
+	}
+	if r.Code == remoting.ReqMqctlRelay {
+		q.serveRelayed(s, r)
+		return
+	}
 	var f inlineFunc
 	if r.Code >= 0 && r.Code < inlineCodes {
 		f = q.inline[r.Code]
@@ -102,7 +109,9 @@ func isSend(code int) bool {
 func (q *requests) BurstEnd(c *remoting.Conn) {
 	if s, ok := c.Session.(*session); ok {
 		s.append()
+		s.appendRelayed()
 	}
+	q.b.relay.flush()
 }
 
 // Closed forgets everything the connection was part of.
@@ -112,6 +121,7 @@ func (q *requests) Closed(c *remoting.Conn) {
 		return
 	}
 	s.append()
+	s.appendRelayed()
 	q.b.holds.Drop(c.ID())
 	q.b.clients.closed(s.peer)
 }

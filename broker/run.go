@@ -64,7 +64,7 @@ func (b *Broker) end(d time.Duration, parts ...*part) {
 // running are the parts of a running broker.
 type running struct {
 	store, hold, delay, house, data, admin, main, fast, reg, ready *part
-	ha, follow, watch, ask, tables                                 *part
+	ha, follow, watch, ask, tables, role, relay                    *part
 }
 
 // Run serves until ctx ends or a part fails, then shuts down in order and
@@ -84,6 +84,9 @@ func (b *Broker) Run(ctx context.Context) error {
 	r.follow = s.run("replication", b.ha.follow.Run)
 	r.watch = s.run("watch of the replicas", b.watchPeers)
 	r.ask = s.run("questions to the replicas", b.askPeers)
+	r.role = s.run("watch of the role", b.watchRole)
+	r.relay = s.run("relay of old routes", b.relay.Run)
+	b.comeBack(ctx)
 	// What the replicas had since this master was last here is merged before anyone
 	// can ask for it.
 	if err := b.sync.Reconcile(ctx); err != nil {
@@ -163,13 +166,13 @@ func (b *Broker) shutdown(r *running) error {
 	b.server.Drain(drain)
 	cancel()
 	// 5. The pools finish what they have.
-	b.end(stopWait, r.data, r.admin)
+	b.end(stopWait, r.relay, r.data, r.admin)
 	// 6. Connections end.
 	b.server.Close()
 	// 7. The slaves get the last bytes. Replication stops, both ways, then delayed delivery and housekeeping;
 	// progress is saved. Nothing writes to the store any more.
 	b.letSlavesCatchUp()
-	b.end(stopWait, r.follow, r.ha, r.watch, r.ask)
+	b.end(stopWait, r.follow, r.ha, r.watch, r.ask, r.role)
 	b.ha.net.Close()
 	b.end(stopWait, r.delay, r.house, r.tables)
 	b.persistOffsets()

@@ -28,6 +28,11 @@ type session struct {
 	num  numberReply
 
 	lanes lanes
+
+	clientName string   // what this client is called when its requests are relayed
+	relayed    *relayed // clients whose requests another broker relays over this connection
+	foreign    bool     // this is a relayed client; its requests go no further
+	listed     bool     // and it is in relayed.open
 }
 
 func newSession(b *Broker, c *remoting.Conn) *session {

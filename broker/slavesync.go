@@ -69,12 +69,14 @@ type syncOptions struct {
 	Namesrvs []string
 	// Known are the brokers of this name that the registration was told of, by id.
 	Known func() map[int64]string
-	FS    vfs.FS
-	Root  string        // of the store; private files are in <Root>/mqctl
-	Wait  time.Duration // preOnlineWaitMillis
-	Dial  func(ctx context.Context, addr string) (net.Conn, error)
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Settled says whether progress here speaks of the master's messages; nil: always.
+	Settled func() bool
+	FS      vfs.FS
+	Root    string        // of the store; private files are in <Root>/mqctl
+	Wait    time.Duration // preOnlineWaitMillis
+	Dial    func(ctx context.Context, addr string) (net.Conn, error)
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // slaveSync keeps the tables of the brokers of one name equal: topics, groups,
@@ -163,6 +165,9 @@ var errNoMaster = errors.New("the master's address is not known yet")
 // errNotSlave is why nothing was exchanged.
 var errNotSlave = errors.New("this broker follows no master")
 
+// errUnsettled is why nothing was exchanged with a former master.
+var errUnsettled = errors.New("the log is not compared with the new master's yet: progress may speak of messages that only this broker has")
+
 // ExchangeNow makes one round with the master and returns what went wrong: after
 // success both sides hold the same progress. Changes of roles call it.
 func (s *slaveSync) ExchangeNow(ctx context.Context) error { return s.round(ctx) }
@@ -173,6 +178,9 @@ func (s *slaveSync) round(ctx context.Context) error {
 	defer s.exchange.Unlock()
 	st := s.o.Stand.Load()
 	err := errNotSlave
+	if st.isSlave() && s.o.Settled != nil && !s.o.Settled() {
+		return errUnsettled
+	}
 	if st.isSlave() {
 		err = s.follow(ctx, st.Master)
 	}

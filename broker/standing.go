@@ -45,6 +45,9 @@ type standing struct {
 	HA     string // and where its log comes from
 	// MasterAlive: a slave has heard its master lately. A dead one is never suggested.
 	MasterAlive bool
+	// Leaving: a former master whose new master is not one yet. Nameservers keep the
+	// registration of before, since a route without any master makes producers fail.
+	Leaving bool
 }
 
 // isSlave reports whether the broker follows a master.

@@ -95,8 +95,6 @@ cluster health | one verdict and its reasons
 cluster route-check | do all nameservers tell the same
 cluster export | topics, groups and offsets to a file
 cluster import | topics, groups and offsets from a file
-ha promote | make a slave the master
-ha demote | make a master a slave
 ha syncset | in-sync set of a controller
 ha epoch | epochs of a broker
 group apply | many groups from a file

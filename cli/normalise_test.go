@@ -148,7 +148,7 @@ var normaliseCases = []struct{ in, want string }{
 	{"broker config frob", "!UNKNOWN_COMMAND"},
 	{"--nope cluster list", "!UNKNOWN_FLAG"},
 	{"-w 1 updateSubGroup -g g", "!UNKNOWN_FLAG"},
-	{"ha promote broker-a --id 1 --planned", "ha promote --"},
+	{"ha promote broker-a --id 1 --planned", "ha promote --id=1 --planned=true -- broker-a"},
 }
 
 // TestNormalise feeds command lines of both vocabularies through the front door.

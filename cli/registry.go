@@ -120,7 +120,7 @@ func newRegistry() *registry {
 	}
 	for _, group := range [][]*command{
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
-		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), knowledgeCommands(),
+		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(), knowledgeCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

@@ -173,6 +173,8 @@ var closedLines = map[string]string{
 	"wait role":         "wait role b/1 --is SLAVE --for 2s",
 	"wait broker":       "wait broker b/1 --ready --for 2s",
 	"broker drain":      "broker drain b",
+	"ha promote":        "ha promote b --id 1",
+	"ha demote":         "ha demote b",
 	"broker undrain":    "broker undrain b",
 
 	"ha reset-flush-offset":  "ha reset-flush-offset --broker b/1 --offset 0 --yes",

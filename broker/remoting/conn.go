@@ -62,7 +62,7 @@ type Conn struct {
 	lastOut  int       // bytes that were taken to write last: a guess for the next time
 	ext      ExtWriter
 	opaque   int32
-	calls    map[int32]chan *Response
+	calls    map[int32]pending
 }
 
 // slot is one request without an answer. A free slot has seq 0.

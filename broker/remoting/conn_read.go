@@ -137,6 +137,7 @@ func (c *Conn) read() {
 	c.end(err)
 	c.logEnd(c.reason())
 	c.in.drop()
+	c.failBegun()
 	if c.conf.gone != nil {
 		c.conf.gone(c, c.reason())
 	}

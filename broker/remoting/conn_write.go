@@ -306,7 +306,7 @@ func (c *Conn) call(ctx context.Context, code int, h ExtEncoder, body []byte) (*
 
 // request queues a request and flushes. answer, if not nil, gets the response.
 func (c *Conn) request(code, flag int, h ExtEncoder, body []byte, answer chan *Response) (int32, int, error) {
-	opaque, size, err := c.requestLocked(code, flag, h, body, answer)
+	opaque, size, err := c.requestLocked(code, flag, h, body, pending{answer: answer})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -315,7 +315,7 @@ func (c *Conn) request(code, flag int, h ExtEncoder, body []byte, answer chan *R
 	return opaque, size, nil
 }
 
-func (c *Conn) requestLocked(code, flag int, h ExtEncoder, body []byte, answer chan *Response) (int32, int, error) {
+func (c *Conn) requestLocked(code, flag int, h ExtEncoder, body []byte, p pending) (int32, int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // h may panic
 	if c.closed {
@@ -330,11 +330,11 @@ func (c *Conn) requestLocked(code, flag int, h ExtEncoder, body []byte, answer c
 	if err != nil {
 		return 0, 0, err
 	}
-	if answer != nil {
+	if p.answer != nil || p.done != nil {
 		if c.calls == nil {
-			c.calls = make(map[int32]chan *Response)
+			c.calls = make(map[int32]pending)
 		}
-		c.calls[opaque] = answer
+		c.calls[opaque] = p
 	}
 	return opaque, size, nil
 }
@@ -342,13 +342,18 @@ func (c *Conn) requestLocked(code, flag int, h ExtEncoder, body []byte, answer c
 // complete hands a response to whoever waits for it; nobody does if it is late.
 func (c *Conn) complete(h *Header, body []byte, size int) {
 	c.mu.Lock()
-	answer := c.calls[h.Opaque]
+	p := c.calls[h.Opaque]
 	delete(c.calls, h.Opaque)
 	c.mu.Unlock()
-	if answer == nil {
+	if p.done != nil {
+		own := *h // a header that a function value might keep would be allocated for every frame
+		p.done(&own, body, nil)
 		return
 	}
-	answer <- &Response{
+	if p.answer == nil {
+		return
+	}
+	p.answer <- &Response{
 		Code: h.Code, Remark: string(h.Remark), Ext: h.Ext.Map(),
 		Body: append([]byte(nil), body...), Version: h.Version, size: size,
 	}

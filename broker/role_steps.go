@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+	"mqctl/subgroup"
+)
+
+// stepTurn bounds how long a step waits for the one before it.
+const stepTurn = 5 * time.Second
+
+// changeSteps are the steps of MQCTL_ROLE that ask for the role or change it.
+func (b *Broker) changeSteps() map[string]handlerFunc {
+	steps := make(map[string]handlerFunc)
+	for _, name := range []string{"status", "fence", "unfence", "exchange", "demote", "promote"} {
+		steps[name] = b.serveChange
+	}
+	return steps
+}
+
+// serveChange serves one step. Everybody may ask for the status, as it says no
+// more than 30001 and 26 do; a change needs a peer on this machine or one that
+// was authenticated.
+func (b *Broker) serveChange(ctx context.Context, r *remoting.Request) {
+	s, err := readStep(r)
+	if err == nil && s.Step != "status" && !b.trusted(r.Conn) {
+		err = refusal(remoting.CodeNoPermission,
+			"%s from %s: a change of roles is taken from the broker's own machine only, as there is no authentication yet; run the command there", s.Step, s.Peer)
+	}
+	if err != nil {
+		refuse(r, err)
+		return
+	}
+	turn, cancel := context.WithTimeout(ctx, stepTurn)
+	defer cancel()
+	st, err := b.roles.take(turn, s)
+	if err != nil {
+		refuse(r, err)
+		return
+	}
+	r.Reply(remoting.CodeSuccess, "", remoting.None{}, st.Encode())
+}
+
+// Bounds of texts in a step.
+const (
+	maxReason   = 1024
+	maxStepText = 300
+)
+
+// readStep reads the fields of a step. Its errors are *remoting.Error.
+func readStep(r *remoting.Request) (roleStep, error) {
+	bad := func(format string, args ...any) (roleStep, error) {
+		return roleStep{}, refusal(remoting.CodeInvalidParameter, format, args...)
+	}
+	text := func(key string) string { v, _ := r.Ext.Get(key); return v }
+	s := roleStep{Step: text("step"), Force: text("force") == "true", Reason: text("reason"), Peer: r.Conn.RemoteAddr().String(),
+		Master: text("master"), HA: text("ha")}
+	if len(s.Reason) > maxReason || len(s.Master) > maxStepText || len(s.HA) > maxStepText {
+		return bad("a text of the step is too long")
+	}
+	for key, to := range map[string]*int64{"epoch": &s.Epoch, "end": &s.End, "id": &s.ID} {
+		v, _, err := r.Ext.Int(key)
+		if err != nil || v < 0 {
+			return bad("field %s: %.40q is no number from 0 on", key, text(key))
+		}
+		*to = v
+	}
+	switch {
+	case s.Step == "status":
+		return s, nil
+	case s.Epoch == 0 && s.Step != "exchange":
+		return bad("field epoch is missing")
+	case s.Step == "promote":
+		role := text("role")
+		if s.Role = roleNamed(role); s.Role.String() != role {
+			return bad("field role: %.40q is none of ASYNC_MASTER and SYNC_MASTER", role)
+		}
+	case s.Step == "demote":
+		for key, addr := range map[string]string{"master": s.Master, "ha": s.HA} {
+			if _, port, err := splitAddr(addr); err != nil || port == 0 {
+				return bad("field %s: %.80q is no address host:port", key, addr)
+			}
+		}
+	}
+	return s, nil
+}
+
+// trusted says whether a connection may change what the broker is: it comes from
+// this machine.
+func (b *Broker) trusted(c *remoting.Conn) bool {
+	remote, local := c.RemoteAddr(), c.LocalAddr()
+	return !remote.IsValid() || remote.Addr().IsLoopback() || remote.Addr() == local.Addr()
+}
+
+// fromGroup says whether a connection comes from a broker of this name: from this
+// machine, or from the address of a registered one. What is relayed from there is
+// what its clients may send here themselves.
+func (b *Broker) fromGroup(c *remoting.Conn) bool {
+	if b.trusted(c) {
+		return true
+	}
+	for _, p := range b.peers.Load() {
+		at, err := netip.ParseAddrPort(p.Addr)
+		if err == nil && at.Addr().Unmap() == c.RemoteAddr().Addr() {
+			return true
+		}
+	}
+	return false
+}
+
+// openRoles makes what changes this broker's role, and what relays stale clients' requests.
+func (b *Broker) openRoles() {
+	b.relay = newRelay(relayOptions{Stand: &b.stand, Live: &b.live, Net: b.ha.net, Ask: b.askRole, Resume: b.sends.resume, Refuse: b.refuseSend,
+		Followed: b.announceSlave, Now: b.opts.Now, Log: b.log})
+	b.onCut(b.cutProgress)
+	b.masterEnd, b.rivals = loadMasterEnd(b.opts.FS, b.opts.Store.Dir), make(chan string, 1)
+	b.offsets.SetTerm(uint64(b.opts.Epoch))
+	b.onStanding(func(_, next *standing) { b.offsets.SetTerm(uint64(next.Epoch)) })
+	b.roles = newRoles(rolesOptions{
+		Name: b.here.name, ConfiguredID: b.opts.ConfiguredID, Former: b.opts.FormerID, Rejoin: b.opts.Rejoin,
+		Addr: b.Addr, HAAddr: func() string { return b.ha.addr }, Stand: &b.stand,
+		Become:  b.become,
+		Save:    func(h *heldRole) error { return h.save(b.opts.FS, b.opts.Store.Dir) },
+		Enabled: func() bool { return b.live.Load().RoleSwitch }, Following: b.following, Positions: b.store.Positions,
+		Clamp: b.clampProgress, Exchange: func(ctx context.Context) error { return b.sync.ExchangeNow(ctx) }, Hold: b.relay.hold, Release: b.relay.release, Follow: b.relay.follow,
+		Ask: b.askRole, Members: b.members901, Now: b.opts.Now, Log: b.log.With("component", "role"),
+	})
+}
+
+// become makes a standing act.
+func (b *Broker) become(ctx context.Context, next standing) error {
+	return b.setStanding(ctx, func(s *standing) { *s = next })
+}
+
+// divertSend is what becomes of a send that reaches a broker which takes none.
+func (b *Broker) divertSend(s *session, r *remoting.Request) {
+	if !b.relay.takeSend(s, r) {
+		b.refuseSend(s, r)
+	}
+}
+
+// askRole asks another broker what it is.
+func (b *Broker) askRole(ctx context.Context, addr string) (*body.RoleStatus, error) {
+	one, cancel := context.WithTimeout(ctx, peerWait)
+	defer cancel()
+	resp, err := b.ha.net.Call(one, addr, remoting.ReqMqctlRole, remoting.Map{"step": "status"}, nil)
+	if err == nil {
+		err = resp.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body.DecodeRoleStatus(resp.Body)
+}
+
+// following is what the replication of a slave knows of the master.
+func (b *Broker) following() (following, bool) {
+	if !b.stand.Load().isSlave() {
+		return following{}, false
+	}
+	st := b.ha.slave.Status()
+	f := following{Connected: st.Connected, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: st.MasterEndAt,
+		State: string(st.State), Why: st.Sentence, Aside: st.Aside}
+	if f.EndAt.IsZero() {
+		f.End, f.EndAt = b.masterEnd.known()
+	}
+	return f, true
+}
+
+// members901 are the registered brokers of this name.
+func (b *Broker) members901(context.Context) map[int64]string { return b.replicas() }
+
+// cutProgress lowers progress into a tail that was just cut off the log of a former
+// master (P10), before the log grows again. A log that was set aside as a whole is
+// copied anew from elsewhere: its empty queues say nothing.
+func (b *Broker) cutProgress() {
+	if pos := b.store.Positions(); b.roles.settled() || pos.Max <= pos.Min {
+		return
+	}
+	lowered := b.clampProgress()
+	b.roles.cut(lowered)
+	for _, p := range lowered[:min(len(lowered), shownClamps)] {
+		b.log.Warn("consume progress lowered to the end of its queue: the log was cut", "group", p.Group, "topic", p.Topic, "queue", p.Queue, "to", p.Offset)
+	}
+}
+
+// clampProgress lowers consume positions behind the end of their queue, and makes that durable.
+func (b *Broker) clampProgress() []subgroup.ProgressRecord {
+	lowered := b.offsets.Clamp(func(topic string, queue int32) (int64, bool) {
+		q := b.store.Lookup([]byte(topic), queue)
+		if q == nil {
+			return 0, true // it ended with the lost tail, or never was here
+		}
+		return int64(q.Max()), true
+	})
+	if len(lowered) > 0 {
+		b.persistOffsets()
+	}
+	return lowered
+}

@@ -1,0 +1,210 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mqctl/broker/remoting"
+	"mqctl/replication"
+	"mqctl/store/vfs"
+)
+
+// Periods of the watch over the role.
+const (
+	roleTick = 200 * time.Millisecond // a fence that nothing followed
+	// rivalEvery is how often a master looks whether another is registered in its
+	// place: a nameserver of Apache's says nothing about it.
+	rivalEvery = 5 * time.Second
+	endEvery   = 10 * time.Second // saving how far the master's log goes
+)
+
+// masterEndName is the file below <root>/config in which a slave keeps how far its
+// master's log went when it last heard: what a forced promotion may lose is said
+// from it, also after the slave was started anew. It is advice, so a damaged file counts
+// as none.
+const masterEndName = "masterEnd.json"
+
+// masterEnd is the newest known end of the master's log.
+type masterEnd struct {
+	fs   vfs.FS
+	path string
+
+	mu    sync.Mutex // held for assignments only
+	saved endRecord
+}
+
+type endRecord struct {
+	End   int64 `json:"end"`
+	At    int64 `json:"at"` // ms since 1970
+	Epoch int64 `json:"epoch"`
+}
+
+// loadMasterEnd reads what the last run knew.
+func loadMasterEnd(fsys vfs.FS, root string) *masterEnd {
+	m := &masterEnd{fs: fsys, path: filepath.Join(root, "config", masterEndName)}
+	data, err := readSmallFile(fsys, m.path)
+	if err != nil || json.Unmarshal(data, &m.saved) != nil || m.saved.End < 0 || m.saved.At < 0 {
+		m.saved = endRecord{}
+	}
+	return m
+}
+
+// known is the end and when it was heard; a zero time if never.
+func (m *masterEnd) known() (int64, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.saved.At == 0 {
+		return 0, time.Time{}
+	}
+	return m.saved.End, time.UnixMilli(m.saved.At)
+}
+
+// keep saves what is newer than the last.
+func (m *masterEnd) keep(end int64, at time.Time, epoch int64) error {
+	next := endRecord{End: end, At: at.UnixMilli(), Epoch: epoch}
+	m.mu.Lock()
+	same := at.IsZero() || next == m.saved
+	m.mu.Unlock()
+	if same {
+		return nil
+	}
+	data, err := json.Marshal(next)
+	if err == nil {
+		err = replaceFile(m.fs, m.path, append(data, '\n'))
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.saved = next
+	m.mu.Unlock()
+	return nil
+}
+
+// watchRole lifts a fence that nothing followed, looks for a newer master in this
+// one's place, and on a slave keeps how far the master's log goes.
+func (b *Broker) watchRole(ctx context.Context) error {
+	tick := time.NewTicker(roleTick)
+	defer tick.Stop()
+	now := b.opts.Now()
+	rival, end := now, now
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case addr := <-b.rivals:
+			b.roles.newer(ctx, addr)
+		}
+		b.roles.expire(ctx)
+		b.settleLog()
+		if now = b.opts.Now(); now.Sub(rival) >= rivalEvery {
+			rival = now
+			b.lookForRival(ctx)
+		}
+		if now.Sub(end) >= endEvery {
+			end = now
+			b.keepMasterEnd()
+		}
+	}
+}
+
+// settleLog notes that the log of a former master agrees with its new master's.
+func (b *Broker) settleLog() {
+	if b.roles.settled() {
+		return
+	}
+	if st := b.ha.slave.Status().State; st != replication.Syncing && st != replication.Copying {
+		return
+	}
+	if err := b.roles.settle(); err != nil {
+		b.log.Warn("the role could not be saved; it is tried again", "err", err)
+		return
+	}
+	b.sync.Poke()
+}
+
+// lookForRival asks the broker that is registered as this name's master, if that
+// is another one, what it is; a newer master is followed.
+func (b *Broker) lookForRival(ctx context.Context) {
+	if b.stand.Load().isSlave() {
+		return
+	}
+	if addr := b.replicas()[0]; addr != "" && addr != b.Addr() {
+		b.roles.newer(ctx, addr)
+	}
+}
+
+// suspectRival takes in that a nameserver named another master.
+func (b *Broker) suspectRival(addr string) {
+	select {
+	case b.rivals <- addr:
+	default:
+	}
+}
+
+func (b *Broker) keepMasterEnd() {
+	st := b.stand.Load()
+	if !st.isSlave() {
+		return
+	}
+	s := b.ha.slave.Status()
+	if err := b.masterEnd.keep(int64(s.MasterEnd), s.MasterEndAt, st.Epoch); err != nil {
+		b.log.Warn("how far the master's log goes could not be noted; it is tried again", "err", err)
+	}
+}
+
+// comeBack looks, before the ports open, whether another broker became the master
+// of this name while this one was away, and then starts as its slave. It asks what
+// the nameservers know and waits for one answer each.
+func (b *Broker) comeBack(ctx context.Context) {
+	if b.reg == nil || b.stand.Load().isSlave() {
+		return
+	}
+	for _, addr := range b.reg.holders(ctx) {
+		if b.roles.newer(ctx, addr) {
+			return
+		}
+	}
+}
+
+// holders asks every nameserver who has this name and id, all at the same time.
+func (r *registrar) holders(ctx context.Context) []string {
+	found := make([]string, len(r.o.Namesrvs))
+	var wg sync.WaitGroup
+	for i, ns := range r.o.Namesrvs {
+		wg.Go(func() {
+			if addr, err := r.holder(ctx, ns); err == nil && addr != r.o.Addr {
+				found[i] = addr
+			}
+		})
+	}
+	wg.Wait()
+	out := found[:0]
+	for _, addr := range found {
+		if addr != "" {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+// announceSlave registers a former master as the slave it is. It waits until the
+// new master is one: a route without any master makes producers fail.
+func (b *Broker) announceSlave() {
+	if now, changed := b.stand.update(func(s *standing) { s.Leaving = false }); changed && b.reg != nil {
+		b.log.Info("the new master serves", "addr", now.Master)
+		b.reg.Refresh()
+		b.sync.Poke()
+	}
+}
+
+// notSupported says that err is the answer of a broker that does not know the request.
+func notSupported(err error) bool {
+	var refused *remoting.Error
+	return errors.As(err, &refused) && refused.Code == remoting.CodeRequestCodeNotSupported
+}

@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+)
+
+// RoleStep is one step of a change of roles (30002), which only brokers of this
+// program know.
+type RoleStep struct {
+	Step   string // status, fence, unfence, demote, promote
+	Epoch  int64  // of the change; every step of one change has the same
+	Force  bool
+	Reason string // for the broker's log
+
+	Role   string // promote: ASYNC_MASTER or SYNC_MASTER
+	End    int64  // promote without Force: where the log must end
+	ID     int64  // demote: the id as a slave
+	Master string // demote: remoting address of the new master
+	HA     string // demote: its replication address
+}
+
+// Role takes a step at a broker and returns what the broker is afterwards. A
+// repeated step of one epoch does nothing. Brokers without changes of roles
+// refuse it: see Unsupported of *Refused.
+func (c *Client) Role(ctx context.Context, addr string, s RoleStep) (*body.RoleStatus, error) {
+	ext := remoting.Map{"step": s.Step}
+	if s.Step != "status" {
+		ext["epoch"] = strconv.FormatInt(s.Epoch, 10)
+		ext["force"] = strconv.FormatBool(s.Force)
+		ext["reason"] = s.Reason
+	}
+	switch s.Step {
+	case "promote":
+		ext["role"], ext["end"] = s.Role, strconv.FormatInt(s.End, 10)
+	case "demote":
+		ext["id"], ext["master"], ext["ha"] = strconv.FormatInt(s.ID, 10), s.Master, s.HA
+	}
+	resp, err := c.call(ctx, addr, request{code: remoting.ReqMqctlRole, ext: ext, write: s.Step != "status"})
+	if err != nil {
+		return nil, err
+	}
+	st, err := body.DecodeRoleStatus(resp.Body)
+	if err != nil {
+		return nil, &BadAnswer{Addr: addr, Request: remoting.ReqMqctlRole, Err: err}
+	}
+	return st, nil
+}
+
+// NoRoles reports whether err is the answer of a broker that knows no changes of roles.
+func NoRoles(err error) bool {
+	var r *Refused
+	return errors.As(err, &r) && r.Unsupported()
+}

@@ -1,0 +1,694 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"mqctl/broker/remoting/body"
+	"mqctl/cli/admin"
+)
+
+// roleItem is one step of a change of roles.
+type roleItem struct {
+	Step   string `json:"step"`
+	Target string `json:"target"`
+	State  string `json:"state" enum:"DONE|UNDONE|FAILED|SKIPPED"`
+	Millis int64  `json:"millis" min:"0"`
+	Detail string `json:"detail"`
+}
+
+// Times of a planned promotion. Sends wait at a fenced master for 2 s, so a fence
+// whose gap does not close soon is lifted and tried again later.
+const (
+	promoteWait  = time.Minute
+	fenceBudget  = 1200 * time.Millisecond
+	gapPoll      = 2 * time.Millisecond
+	catchUpPoll  = 100 * time.Millisecond
+	routesWait   = 10 * time.Second
+	nearEnough   = 1 << 20 // bytes: a gap that closes within the fence
+	asyncMaster  = "ASYNC_MASTER"
+	slaveRole    = "SLAVE"
+	stateDone    = "DONE"
+	stateUndone  = "UNDONE"
+	stateFailed  = "FAILED"
+	stateSkipped = "SKIPPED"
+)
+
+func roleCommands() []*command {
+	v := view{
+		item: roleItem{}, name: func(item any) string { it := item.(*roleItem); return it.Step + "=" + it.State },
+		columns: []column{
+			{head: "STEP", field: "step"}, {head: "TARGET", field: "target"}, {head: "STATE", field: "state"},
+			{head: "TIME", field: "millis", as: asMillis}, {head: "DETAIL", field: "detail"},
+		},
+	}
+	reason := flagSpec{key: "reason", meta: "TEXT", help: "for the brokers' logs"}
+	return []*command{
+		{
+			path: "ha promote", summary: "make a slave the master", args: "BROKER|HOST:PORT", min: 1, max: 1, argFrom: "broker",
+			run: runPromote, schema: "mqctl.ha.promote/v1", attrs: mutates | destructive, view: v,
+			exits: []int{ExitNotFound, ExitConditionFalse, ExitAborted},
+			examples: []string{
+				"mqctl ha promote broker-a --id 1 --planned --wait=1m --reason kernel-update",
+				"mqctl ha promote broker-a --id 1 --force --max-loss 1MiB",
+			},
+			flags: []flagSpec{
+				{key: "id", kind: kindInt, min: 0, max: math.MaxInt32, meta: "N", help: "brokerId of the new master, as it is configured"},
+				{key: "planned", kind: kindBool, help: "the master lives: nothing is lost (default)"},
+				{key: "force", kind: kindBool, help: "the master is dead: what it did not replicate is lost"},
+				{key: "max-loss", meta: "BYTES", help: "with --force: exit 7 if more may be lost, or nobody knows"},
+				reason,
+			},
+		},
+		{
+			path: "ha demote", summary: "make a master the slave of a newer one", args: "HOST:PORT|BROKER", min: 1, max: 1, argFrom: "broker",
+			run: runDemote, schema: "mqctl.ha.demote/v1", attrs: mutates | destructive, view: v,
+			exits:    []int{ExitNotFound, ExitConditionFalse, ExitAborted},
+			examples: []string{"mqctl ha demote 10.0.0.4:10911", "mqctl ha demote 10.0.0.4:10911 --master 10.0.0.5:10911 --yes"},
+			flags: []flagSpec{
+				{key: "master", meta: "HOST:PORT", help: "the newer master (default: the registered one)"},
+				{key: "id", kind: kindInt, min: 1, max: math.MaxInt32, meta: "N", help: "its id as a slave (default: the one the new master left)"},
+				reason,
+			},
+		},
+	}
+}
+
+// switching is one change of roles in the making.
+type switching struct {
+	c      *call
+	a      *admin.Client
+	r      *result
+	name   string
+	master *body.RoleStatus // nil: none answers
+	target *body.RoleStatus
+	known  []*body.RoleStatus
+	absent []error // of registered brokers that gave no status
+	epoch  int64
+	undo   []func(ctx context.Context)
+}
+
+// item begins a step.
+func (s *switching) item(step string, of *body.RoleStatus) (*roleItem, func(state, detail string, args ...any)) {
+	it := &roleItem{Step: step, Target: s.name, State: stateFailed}
+	if of != nil {
+		it.Target = roleTarget(of)
+	}
+	begun := time.Now()
+	s.r.add(it)
+	return it, func(state, detail string, args ...any) {
+		it.State, it.Detail, it.Millis = state, fmt.Sprintf(detail, args...), time.Since(begun).Milliseconds()
+	}
+}
+
+func roleTarget(st *body.RoleStatus) string {
+	return st.Broker + "/" + strconv.FormatInt(st.ConfiguredID, 10)
+}
+
+func runPromote(ctx context.Context, c *call) (*result, error) {
+	if c.on("planned") && c.on("force") {
+		return nil, usage("CONTRADICTION", "--planned and --force exclude each other")
+	}
+	maxLoss, err := lossLimit(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &switching{c: c, r: &result{change: &change{DryRun: c.dryRun()}}}
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	if s.target.Role != slaveRole {
+		_, done := s.item("promote", s.target)
+		done(stateSkipped, "%s is the master already (%s, epoch %d)", roleTarget(s.target), s.target.Addr, s.target.Epoch)
+		return s.r, nil
+	}
+	if c.on("force") {
+		return s.forced(ctx, maxLoss)
+	}
+	return s.planned(ctx)
+}
+
+// lossLimit reads --max-loss; -1 without it.
+func lossLimit(c *call) (int64, error) {
+	text := c.str("max-loss")
+	if text == "" {
+		return -1, nil
+	}
+	if !c.on("force") {
+		return 0, usage("CONTRADICTION", "--max-loss belongs to --force: a planned promotion loses nothing")
+	}
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > math.MaxInt64 {
+		return 0, usage("BAD_VALUE", "--max-loss: %q is no size", text).because("a number with a unit is expected: 0, 4096, 64KiB, 1MiB").try("--max-loss 1MiB")
+	}
+	return int64(n), nil
+}
+
+// look finds the brokers of the name and what each is now.
+func (s *switching) look(ctx context.Context) error {
+	var err error
+	if s.a, err = s.c.admin(); err != nil {
+		return err
+	}
+	addrs, err := s.addresses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, addr := range addrs {
+		st, err := s.a.Role(ctx, addr, admin.RoleStep{Step: "status"})
+		switch {
+		case admin.NoRoles(err):
+			m := fail(ExitDenied, "NOT_OFFERED", "%s at %s does not change its role", s.name, addr).
+				because("it is no broker of this program, or an older one: only those switch roles while they run").
+				try("stop it, change brokerRole and brokerId in its file, start it")
+			m.Addr = addr
+			return m
+		case err != nil:
+			s.absent = append(s.absent, err)
+		default:
+			s.known = append(s.known, st)
+			s.name = st.Broker
+		}
+	}
+	return s.choose()
+}
+
+// addresses are the registered brokers of the name, and those they speak of.
+func (s *switching) addresses(ctx context.Context) ([]string, error) {
+	arg := s.c.arg(0)
+	if !admin.IsAddress(arg) {
+		s.name = arg
+		cluster, err := s.a.Cluster(ctx)
+		if err != nil {
+			return nil, s.c.explain(err)
+		}
+		targets, err := cluster.Targets(admin.Selector{Cluster: s.c.str("cluster"), Broker: arg})
+		if err != nil {
+			return nil, s.c.explain(err)
+		}
+		var out []string
+		for _, t := range targets {
+			out, s.name, s.r.cluster = append(out, t.Addr), t.Broker, t.Cluster
+		}
+		return out, nil
+	}
+	st, err := s.a.Role(ctx, arg, admin.RoleStep{Step: "status"})
+	if err != nil && !admin.NoRoles(err) {
+		return nil, s.c.explain(err)
+	}
+	out := []string{arg}
+	if err == nil && st.MasterAddr != "" && st.MasterAddr != arg {
+		out = append(out, st.MasterAddr)
+	}
+	return out, nil
+}
+
+// choose tells master and target apart. The id is the configured one: it stays
+// the same through changes of roles, so a repeated command changes nothing.
+func (s *switching) choose() error {
+	byID := func(id func(*body.RoleStatus) int64, want int64) *body.RoleStatus {
+		i := slices.IndexFunc(s.known, func(st *body.RoleStatus) bool { return id(st) == want })
+		if i < 0 {
+			return nil
+		}
+		return s.known[i]
+	}
+	for _, st := range s.known {
+		if st.Role != slaveRole && (s.master == nil || st.Epoch > s.master.Epoch) {
+			s.master = st
+		}
+		s.epoch = max(s.epoch, st.Epoch, st.FenceEpoch)
+	}
+	s.epoch++
+	if s.c.given("id") {
+		want := s.c.whole("id")
+		s.target = byID(func(st *body.RoleStatus) int64 { return st.ConfiguredID }, want)
+		if s.target == nil {
+			s.target = byID(func(st *body.RoleStatus) int64 { return st.BrokerID }, want)
+		}
+	} else if arg := s.c.arg(0); admin.IsAddress(arg) {
+		i := slices.IndexFunc(s.known, func(st *body.RoleStatus) bool { return st.Addr == arg })
+		s.target = s.known[max(i, 0)]
+	} else {
+		return usage("VALUE_MISSING", "which broker of %s is to be the master? --id is missing", s.name).because("nothing was sent").try("--id 1")
+	}
+	if s.target != nil {
+		return nil
+	}
+	var have []string
+	for _, st := range s.known {
+		have = append(have, roleTarget(st)+" at "+st.Addr)
+	}
+	if len(have) == 0 && len(s.absent) > 0 {
+		return s.c.explain(s.absent[0])
+	}
+	return fail(ExitNotFound, "NOT_FOUND", "%s has no broker %d that answers", s.name, s.c.whole("id")).because("there are: %s", strings.Join(have, ", "))
+}
+
+// planned moves the master to the target without losing anything.
+func (s *switching) planned(ctx context.Context) (*result, error) {
+	if s.master == nil {
+		m := fail(ExitUnreachable, "NO_MASTER", "the master of %s does not answer: it cannot be stopped in order", s.name)
+		if len(s.absent) > 0 {
+			m.reason("%v", s.absent[0])
+		}
+		return nil, m.try("mqctl ha promote " + s.c.arg(0) + " --id " + s.c.str("id") + " --force")
+	}
+	_, done := s.item("check", s.target)
+	done(stateDone, "master %s at %s, epoch %d; new epoch %d", roleTarget(s.master), s.master.Addr, s.master.Epoch, s.epoch)
+	if s.c.dryRun() {
+		for _, step := range []string{"catch-up", "fence", "gap", "metadata", "demote", "promote", "routes"} {
+			_, done := s.item(step, s.target)
+			done(stateSkipped, "dry run")
+		}
+		return s.r, nil
+	}
+	end, err := s.close(ctx)
+	if err != nil {
+		return s.r, s.end(err)
+	}
+	ctx, stop := steady(ctx) // from here on the change is finished or undone
+	defer stop()
+	if err := s.exchange(ctx); err != nil {
+		return s.r, s.end(err)
+	}
+	if err := s.swap(ctx, end); err != nil {
+		return s.r, s.end(err)
+	}
+	s.r.change.Applied = true
+	s.routes(ctx, s.target.Addr, s.master.Addr)
+	return s.r, nil
+}
+
+// end undoes what was done, last first, and reports why.
+func (s *switching) end(why error) error {
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	for _, f := range slices.Backward(s.undo) {
+		f(ctx)
+	}
+	s.undo = nil
+	s.r.failed(asMessage(s.c.explain(why)))
+	return nil
+}
+
+// close waits until the target is near, fences the master, and waits for the rest.
+// A gap that does not close within the fence is waited for without it.
+func (s *switching) close(ctx context.Context) (end int64, err error) {
+	limit := s.c.patience()
+	if limit == 0 {
+		limit = promoteWait
+	}
+	begun := time.Now()
+	first := int64(-1)
+	for {
+		gap, err := s.catchUp(ctx, begun.Add(limit), &first)
+		if err != nil {
+			return 0, err
+		}
+		end, closed, err := s.fence(ctx, gap)
+		if err != nil || closed {
+			return end, err
+		}
+		if time.Since(begun) > limit {
+			return 0, s.notClosed(first, s.gap(ctx), time.Since(begun))
+		}
+	}
+}
+
+// gap is how many bytes the target lacks; -1 if that is not known.
+func (s *switching) gap(ctx context.Context) int64 {
+	m, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "status"})
+	if err != nil {
+		return -1
+	}
+	t, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
+	if err != nil {
+		return -1
+	}
+	s.target = t
+	return max(0, m.Max-t.Max)
+}
+
+// catchUp waits until the gap is small, with sends going on.
+func (s *switching) catchUp(ctx context.Context, until time.Time, first *int64) (int64, error) {
+	_, done := s.item("catch-up", s.target)
+	begun := time.Now()
+	for {
+		gap := s.gap(ctx)
+		if *first < 0 {
+			*first = gap
+		}
+		switch {
+		case gap >= 0 && gap <= nearEnough && s.target.Connected:
+			done(stateDone, "%s behind", humanize.IBytes(uint64(gap)))
+			return gap, nil
+		case ctx.Err() != nil:
+			done(stateFailed, "interrupted")
+			return gap, ctx.Err()
+		case time.Now().After(until):
+			done(stateFailed, "%s behind", gapText(gap))
+			return gap, s.notClosed(*first, gap, time.Since(begun))
+		}
+		pause(ctx, catchUpPoll)
+	}
+}
+
+func gapText(gap int64) string {
+	if gap < 0 {
+		return "not known how far"
+	}
+	return humanize.IBytes(uint64(gap))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// notClosed is message 15 of the contract.
+func (s *switching) notClosed(first, gap int64, waited time.Duration) error {
+	m := fail(ExitTimeout, "GAP_NOT_CLOSED", "%s is still %s behind after %s; promotion cancelled, %s is master and writable again",
+		roleTarget(s.target), gapText(gap), waited.Round(time.Second), roleTarget(s.master))
+	m.Target = roleTarget(s.target)
+	switch rate := float64(first-gap) / waited.Seconds(); {
+	case !s.target.Connected:
+		m.reason("it does not follow the master now: %s %s", s.target.State, s.target.Why)
+	case gap > 0 && rate >= 1:
+		m.reason("shrinking by %s/s, about %s more", humanize.IBytes(uint64(rate)), (time.Duration(float64(gap)/rate) * time.Second).Round(time.Second))
+	case gap > 0:
+		m.reason("it is not shrinking: the slave takes less than producers send")
+	}
+	return m.try("--wait=10m", "mqctl stats ha --broker "+s.name+" --watch")
+}
+
+// fence stops sends at the master and waits for the last bytes.
+func (s *switching) fence(ctx context.Context, gap int64) (end int64, closed bool, err error) {
+	ctx, stop := steady(ctx)
+	defer stop()
+	fence, fenced := s.item("fence", s.master)
+	st, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "fence", Epoch: s.epoch, Reason: s.c.str("reason")})
+	lift := func(ctx context.Context) {
+		_, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "unfence", Epoch: s.epoch, Reason: "undone"})
+		if fence.State = stateUndone; err != nil {
+			fence.Detail = "the fence lifts itself within 30 s: " + err.Error()
+		}
+	}
+	if err != nil {
+		fenced(stateFailed, "%v", err)
+		lift(ctx) // the answer may be lost, not the request
+		fence.State = stateFailed
+		return 0, false, err
+	}
+	fenced(stateDone, "sends wait; the log ends at %d", st.Max)
+	s.master, end = st, st.Max
+	_, done := s.item("gap", s.target)
+	for begun := time.Now(); time.Since(begun) < fenceBudget; pause(ctx, gapPoll) {
+		t, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
+		if err != nil {
+			done(stateFailed, "%v", err)
+			lift(ctx)
+			return 0, false, err
+		}
+		if s.target = t; t.Max == end && t.Dispatched >= end {
+			done(stateDone, "0 (%s when the fence was set)", humanize.IBytes(uint64(max(gap, 0))))
+			s.undo = append(s.undo, lift)
+			return end, true, nil
+		}
+	}
+	done(stateUndone, "%s left after %s; sends go on meanwhile", humanize.IBytes(uint64(max(0, end-s.target.Max))), fenceBudget)
+	lift(ctx)
+	return 0, false, nil
+}
+
+// exchange lets the target take over topics, groups and consume progress once more.
+func (s *switching) exchange(ctx context.Context) error {
+	_, done := s.item("metadata", s.target)
+	if _, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "exchange", Epoch: s.epoch, Reason: s.c.str("reason")}); err != nil {
+		done(stateFailed, "%v", err)
+		return err
+	}
+	done(stateDone, "topics, groups and consume progress are the master's")
+	return nil
+}
+
+// swap demotes the master and promotes the target.
+func (s *switching) swap(ctx context.Context, end int64) error {
+	old, target := s.master, s.target
+	demoted, done := s.item("demote", old)
+	reason := s.c.str("reason")
+	// From here on the fence is part of the old master's role.
+	_, err := s.a.Role(ctx, old.Addr, admin.RoleStep{Step: "demote", Epoch: s.epoch, ID: target.BrokerID, Master: target.Addr, HA: target.HAAddr, Reason: reason})
+	if err != nil {
+		done(stateFailed, "%v", err)
+		return err
+	}
+	done(stateDone, "follows %s as id %d", target.Addr, target.BrokerID)
+	s.undo = []func(context.Context){func(ctx context.Context) {
+		_, err := s.a.Role(ctx, old.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch + 1, End: end, Role: old.Role, Reason: "undone"})
+		if demoted.State = stateUndone; err != nil {
+			demoted.State, demoted.Detail = stateFailed, "could not be undone: "+err.Error()
+			s.r.warn(warning("NO_MASTER", s.name, "%s has no master now: %v", s.name, err))
+		}
+	}}
+	_, done = s.item("promote", target)
+	st, err := s.a.Role(ctx, target.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, End: end, Role: old.Role, Reason: reason})
+	if err != nil {
+		// Lost answers are asked for: two masters must not be made by undoing.
+		if st, err2 := s.a.Role(ctx, target.Addr, admin.RoleStep{Step: "status"}); err2 == nil && st.Role != slaveRole && st.Epoch == s.epoch {
+			done(stateDone, "master of epoch %d", st.Epoch)
+			return nil
+		} else if err2 != nil {
+			s.undo = nil
+			done(stateFailed, "%v", err)
+			return fail(ExitFailed, "UNKNOWN", "%s does not answer any more: it may or may not be the master of %s now", target.Addr, s.name).
+				because("%v; the old master follows it", err).try("mqctl ha promote " + s.name + " --id " + strconv.FormatInt(old.ConfiguredID, 10) + " --force")
+		}
+		done(stateFailed, "%v", err)
+		return err
+	}
+	s.target = st
+	s.undo = nil
+	done(stateDone, "master of epoch %d, writable", st.Epoch)
+	return nil
+}
+
+// routes waits until every nameserver that answers names the new master. What was
+// switched stays switched: brokers register by themselves.
+func (s *switching) routes(ctx context.Context, master, old string) {
+	_, done := s.item("routes", s.target)
+	seen := func(ctx context.Context) (bool, error) {
+		cluster, err := s.a.Cluster(ctx)
+		if err != nil {
+			return false, err
+		}
+		g := cluster.Brokers[s.name]
+		slave := old == ""
+		for id, addr := range g.Addrs {
+			slave = slave || id > 0 && addr == old
+		}
+		return g.Master() == master && slave, nil
+	}
+	ok, err := until(ctx, routesWait, seen)
+	switch {
+	case ok:
+		done(stateDone, "nameservers name %s as the master", master)
+	case err != nil:
+		done(stateFailed, "%v", err)
+		s.r.warn(warning("ROUTES_NOT_SEEN", s.name, "the nameservers could not be asked: %v", err))
+	default:
+		done(stateFailed, "not seen within %s", routesWait)
+		s.r.warn(warning("ROUTES_NOT_SEEN", s.name, "the nameservers do not name %s as the master yet; both brokers go on registering", master))
+	}
+}
+
+// forced promotes the target although its master is dead.
+func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) {
+	t := s.target
+	_, done := s.item("check", t)
+	if s.master != nil {
+		done(stateFailed, "%s answers as %s", s.master.Addr, s.master.Role)
+		m := fail(ExitFailed, "MASTER_ALIVE", "the master of %s is alive: %s answers as %s", s.name, s.master.Addr, s.master.Role).
+			because("two masters of one name split the queues; nothing was changed").try("mqctl ha promote "+s.c.arg(0)+" --id "+s.c.str("id")+" --planned", "stop it first")
+		s.r.failed(m)
+		return s.r, nil
+	}
+	loss, text := possibleLoss(t, time.Now())
+	done(stateDone, "the master does not answer; new epoch %d", s.epoch)
+	_, lost := s.item("loss", t)
+	lost(stateDone, "%s", text)
+	if maxLoss >= 0 && (loss < 0 || loss > maxLoss) {
+		code := "MAX_LOSS"
+		if loss < 0 {
+			code = "LOSS_UNKNOWN"
+		}
+		s.r.failed(fail(ExitConditionFalse, code, "%s: %s; --max-loss allows %s", roleTarget(t), text, humanize.IBytes(uint64(maxLoss))).
+			because("nothing was changed").try("bring the master back", "a larger --max-loss"))
+		return s.r, nil
+	}
+	if better := s.longer(); better != nil {
+		s.r.warn(warning("LONGER_LOG", s.name, "%s has %s more of the log than %s: promoting it would lose less", roleTarget(better), humanize.IBytes(uint64(better.Max-t.Max)), roleTarget(t)))
+	}
+	if s.c.dryRun() {
+		_, done := s.item("promote", t)
+		done(stateSkipped, "dry run")
+		return s.r, nil
+	}
+	if maxLoss >= 0 {
+		// The limit is the answer to the question.
+	} else if err := s.c.confirm("promoting "+roleTarget(t)+" without its master", text); err != nil {
+		return nil, err
+	}
+	_, done = s.item("promote", t)
+	ctx, stop := steady(ctx)
+	defer stop()
+	role := asyncMaster
+	st, err := s.a.Role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
+	if err != nil {
+		done(stateFailed, "%v", err)
+		s.r.failed(asMessage(s.c.explain(err)))
+		return s.r, nil
+	}
+	s.target = st
+	s.r.change.Applied = true
+	done(stateDone, "%s of epoch %d, writable; the log ends at %d", st.Role, st.Epoch, st.Max)
+	_, done = s.item("progress", st)
+	done(stateDone, "%s", clampText(st))
+	s.routes(ctx, st.Addr, "")
+	return s.r, nil
+}
+
+// longer is a living slave with more of the log than the target.
+func (s *switching) longer() *body.RoleStatus {
+	var best *body.RoleStatus
+	for _, st := range s.known {
+		if st.Max > s.target.Max && (best == nil || st.Max > best.Max) {
+			best = st
+		}
+	}
+	return best
+}
+
+// possibleLoss says what the target lacks of the dead master's log; -1 if it never
+// heard of the master's end.
+func possibleLoss(t *body.RoleStatus, now time.Time) (int64, string) {
+	if t.MasterEndAt == 0 {
+		return -1, "it is not known how far the master's log went: any number of messages may be lost"
+	}
+	loss := max(0, t.MasterEnd-t.Max)
+	age := now.Sub(time.UnixMilli(t.MasterEndAt)).Round(time.Second)
+	return loss, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); what it took after that is not known",
+		humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max)
+}
+
+func clampText(st *body.RoleStatus) string {
+	if st.ClampedTotal == 0 {
+		return "no consume position was beyond the log's end"
+	}
+	var list []string
+	for _, c := range st.Clamped[:min(len(st.Clamped), 5)] {
+		list = append(list, fmt.Sprintf("%s %s:%d to %d", c.Group, c.Topic, c.Queue, c.To))
+	}
+	if more := st.ClampedTotal - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
+	}
+	return count(st.ClampedTotal, "consume position") + " lowered to the end of the queue: " + strings.Join(list, ", ")
+}
+
+// runDemote makes a master a slave of the newer master of its name.
+func runDemote(ctx context.Context, c *call) (*result, error) {
+	s := &switching{c: c, r: &result{change: &change{DryRun: c.dryRun()}}}
+	own, master, err := s.pair(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, done := s.item("demote", own)
+	switch {
+	case own.Role == slaveRole:
+		done(stateSkipped, "%s is a slave already", own.Addr)
+		return s.r, nil
+	case master == nil || master.Addr == own.Addr || master.Role == slaveRole:
+		done(stateFailed, "there is no other master")
+		s.r.failed(fail(ExitConditionFalse, "NO_OTHER_MASTER", "%s is the only master of %s", own.Addr, s.name).
+			because("as a slave it would have nobody to follow").try("mqctl ha promote "+s.name+" --id 1 --planned", "--master HOST:PORT"))
+		return s.r, nil
+	case master.Epoch <= own.Epoch:
+		done(stateFailed, "%s is not newer", master.Addr)
+		s.r.failed(fail(ExitConditionFalse, "NOT_NEWER", "%s became master no later than %s (epochs %d and %d)", master.Addr, own.Addr, master.Epoch, own.Epoch).
+			because("which of two logs counts is said by their epochs").try("stop one of the two"))
+		return s.r, nil
+	}
+	id := c.whole("id")
+	if id == 0 {
+		id = max(master.Former, 1)
+	}
+	if c.dryRun() {
+		done(stateSkipped, "dry run: would follow %s as id %d", master.Addr, id)
+		return s.r, nil
+	}
+	if err := c.confirm("making "+own.Addr+" a slave of "+master.Addr, "what only "+own.Addr+" has is cut from its log and kept in a file"); err != nil {
+		return nil, err
+	}
+	st, err := s.a.Role(ctx, own.Addr, admin.RoleStep{Step: "demote", Epoch: master.Epoch, Force: true, ID: id, Master: master.Addr, HA: master.HAAddr, Reason: c.str("reason")})
+	if err != nil {
+		done(stateFailed, "%v", err)
+		s.r.failed(asMessage(c.explain(err)))
+		return s.r, nil
+	}
+	s.r.change.Applied = true
+	done(stateDone, "follows %s as id %d", master.Addr, st.BrokerID)
+	return s.r, nil
+}
+
+// pair finds the broker to be demoted and the master it is to follow.
+func (s *switching) pair(ctx context.Context) (own, master *body.RoleStatus, err error) {
+	if s.a, err = s.c.admin(); err != nil {
+		return nil, nil, err
+	}
+	status := func(addr string) (*body.RoleStatus, error) {
+		st, err := s.a.Role(ctx, addr, admin.RoleStep{Step: "status"})
+		if admin.NoRoles(err) {
+			return nil, fail(ExitDenied, "NOT_OFFERED", "%s does not change its role", addr).because("it is no broker of this program, or an older one")
+		}
+		return st, s.c.explain(err)
+	}
+	addrs, err := s.addresses(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if own, err = status(addrs[0]); err != nil {
+		return nil, nil, err
+	}
+	s.name = own.Broker
+	if addr := s.c.str("master"); addr != "" {
+		master, err = status(addr)
+		return own, master, err
+	}
+	cluster, err := s.a.Cluster(ctx)
+	if err != nil {
+		return nil, nil, s.c.explain(err)
+	}
+	addr := cluster.Brokers[own.Broker].Master()
+	if addr == "" || addr == own.Addr {
+		return own, nil, nil
+	}
+	if master, err = status(addr); err != nil {
+		var m *Message
+		if errors.As(err, &m) && m.ExitCode == ExitUnreachable {
+			return own, nil, nil
+		}
+	}
+	return own, master, err
+}
