@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,13 @@ import (
 // rig is a master whose slaves a test plays.
 type rig struct {
 	*node
-	pn *pipeNet
+	pn      *pipeNet
+	changes atomic.Int64 // that were told
 }
 
 func newRig(t *testing.T, change ...func(*MasterOptions)) *rig {
-	r := &rig{newNode(t, filled(10, "x")), newPipeNet()}
-	r.serve(r.pn, "m", change...)
+	r := &rig{node: newNode(t, filled(10, "x")), pn: newPipeNet()}
+	r.serve(r.pn, "m", append(change, func(o *MasterOptions) { o.Changed = func() { r.changes.Add(1) } })...)
 	return r
 }
 
@@ -114,19 +116,19 @@ func TestWaitRules(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 	})
-	known := false
+	var known atomic.Bool
 	bubble("but do once their registration is known", func(t *testing.T, r *rig) {
 		nc, _ := r.pn.dial(context.Background(), "m")
 		p := newPeer(nc)
 		p.report(r.log.end())
 		synctest.Wait()
-		known = true
+		known.Store(true)
 		<-time.After(1100 * time.Millisecond)
 		res := r.send()
 		p.report(r.log.end())
 		res.want(t, Replicated, 0)
 	}, func(o *MasterOptions) {
-		o.Identify = func(netip.AddrPort) (Peer, bool) { return Peer{ID: 7, Addr: "slave:1"}, known }
+		o.Identify = func(netip.AddrPort) (Peer, bool) { return Peer{ID: 7, Addr: "slave:1"}, known.Load() }
 	})
 	bubble("partial acknowledgement, then all", func(t *testing.T, r *rig) {
 		p := r.join(1)
@@ -159,21 +161,20 @@ func TestWaitRules(t *testing.T) {
 		res.want(t, Replicated, 0)
 	})
 	bubble("time out once, then at once until it has caught up", func(t *testing.T, r *rig) {
-		changes := 0
-		r.m.o.Changed = func() { changes++ }
+		changes := &r.changes
 		p := r.join(1)
 		res := r.send()
 		<-time.After(3 * time.Second)
 		res.want(t, AckTimeout, 3*time.Second)
-		if st := r.m.Status(); st.InSync != 0 || st.Slaves[0].InSync || changes == 0 {
-			t.Fatalf("%+v %d", st, changes)
+		if st := r.m.Status(); st.InSync != 0 || st.Slaves[0].InSync || changes.Load() == 0 {
+			t.Fatalf("%+v %d", st, changes.Load())
 		}
 		r.send().want(t, NoSlave, 0)
-		changes = 0
+		changes.Store(0)
 		p.report(r.log.end())
 		synctest.Wait()
-		if st := r.m.Status(); st.InSync != 1 || changes != 1 {
-			t.Fatalf("%+v %d", st, changes)
+		if st := r.m.Status(); st.InSync != 1 || changes.Load() != 1 {
+			t.Fatalf("%+v %d", st, changes.Load())
 		}
 		res = r.send()
 		p.report(r.log.end())

@@ -22,6 +22,9 @@ var (
 	errBadPeer  = errors.New("this is no slave of ours")
 )
 
+// strangerBuffer is the send buffer of a connection of which nobody knows whose it is.
+const strangerBuffer = 1 << 20
+
 // peerInfo is what is known of the slave behind a connection.
 type peerInfo struct {
 	Peer
@@ -307,8 +310,8 @@ func (c *conn) start(r int64) error {
 	}
 	c.ack.Store(r)
 	c.ackAt.Store(c.m.o.Now().UnixNano())
-	if p == nil {
-		c.identify()
+	if p == nil && !c.identify() {
+		c.boundKernel()
 	}
 	c.sendMu.Lock()
 	c.str.next = from
@@ -326,6 +329,14 @@ func (c *conn) start(r int64) error {
 	c.wakeSender()
 	c.m.o.Slog.Info("a slave connected", "peer", c.remote, "reported", r, "sending_from", from, "log_end", int64(pos.Max))
 	return nil
+}
+
+// boundKernel limits what the system keeps for somebody whom nobody knows and who
+// may never read it.
+func (c *conn) boundKernel() {
+	if t, ok := c.base.(*net.TCPConn); ok {
+		_ = t.SetWriteBuffer(strangerBuffer) // the system's own limit is not much higher
+	}
 }
 
 // identify asks who a slave without a token is.

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,19 +321,21 @@ func TestChangeOfMaster(t *testing.T) {
 		a := newNode(t, base).serve(pn, "a")
 		a2 := newNode(t, base.clone()).serve(pn, "a2")
 		defer func() { a2.stop() }()
-		cur := a
+		var cur atomic.Pointer[node]
+		cur.Store(a)
 		b := newNode(t, newMemLog(testSeg)).follow(pn, a, "a", func(o *SlaveOptions) {
 			o.Attach = func(ctx context.Context, m string, r AttachRequest) (AttachReply, bool, error) {
-				if cur == nil {
+				n := cur.Load()
+				if n == nil {
 					return AttachReply{}, true, errors.New("connection refused")
 				}
-				return cur.m.Attach(netip.AddrPort{}, r), true, nil
+				return n.m.Attach(netip.AddrPort{}, r), true, nil
 			}
 		})
 		defer func() { b.stop() }()
 		<-time.After(time.Second)
 		sameLogs(t, a.log, b.log)
-		cur = a2
+		cur.Store(a2)
 		b.s.SetMaster("master2", "a2")
 		a2.put("from the new one")
 		synctest.Wait()
@@ -345,7 +348,7 @@ func TestChangeOfMaster(t *testing.T) {
 		synctest.Wait()
 		sameLogs(t, a2.log, b.log)
 		a.stop()
-		cur = nil
+		cur.Store(nil)
 		a2.stop()
 		dials := pn.dials.Load()
 		<-time.After(time.Minute)
@@ -354,7 +357,7 @@ func TestChangeOfMaster(t *testing.T) {
 		}
 		a2.stop = nil
 		a2.serve(pn, "a2")
-		cur = a2
+		cur.Store(a2)
 		<-time.After(6 * time.Second)
 		a2.put("back")
 		synctest.Wait()
