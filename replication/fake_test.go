@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
@@ -79,7 +80,7 @@ func (l *memLog) AppendRaw(p []byte) (n int, err error) {
 			}
 		} else {
 			v, err := record.Parse(p)
-			if err == record.ErrTruncated {
+			if errors.Is(err, record.ErrTruncated) {
 				return n, nil
 			}
 			if err == nil {
