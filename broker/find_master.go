@@ -23,7 +23,12 @@ func (b *Broker) findFixed(ctx context.Context, f *finder) {
 		return
 	}
 	guess := remotingBeside(fixed)
-	if _, _, err := b.askReadable(ctx, guess); err == nil {
+	found := b.sayHello(ctx, guess)
+	if !found {
+		_, _, err := b.askReadable(ctx, guess)
+		found = err == nil
+	}
+	if found {
 		b.follow(guess, fixed)
 		return
 	}

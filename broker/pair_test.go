@@ -11,6 +11,7 @@ import (
 
 	"mqctl/broker/nameserver"
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
 	"mqctl/replication"
 	"mqctl/store/record"
 	"mqctl/store/vfs"
@@ -140,6 +141,24 @@ func (p *pair) sendBodies(from, to int) {
 	}
 }
 
+func (p *pair) haStatus(r *rig) *body.HAStatus {
+	p.t.Helper()
+	st, err := body.DecodeHAStatus(r.call(remoting.ReqGetBrokerHAStatus, nil, nil).Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st
+}
+
+func (p *pair) runtimeInfo(r *rig) map[string]string {
+	p.t.Helper()
+	info, err := body.DecodeKVTable(r.call(remoting.ReqGetBrokerRuntimeInfo, nil, nil).Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return info.Table
+}
+
 // A slave finds its master through the nameserver, copies what is there, follows,
 // and each of the two may be restarted.
 func TestSlaveFollows(t *testing.T) {
@@ -188,6 +207,24 @@ func TestPairAnswers(t *testing.T) {
 		}
 		if got := p.s.b.peers.Load()[0]; got != (replicaPeer{Addr: mainAddr, Ours: true, Alive: true, Readable: true}) {
 			t.Errorf("the slave sees %+v", got)
+		}
+		m, sl := p.haStatus(p.m), p.haStatus(p.s)
+		end := int64(p.m.b.store.Positions().Max)
+		if !m.Master || m.MasterCommitLogMaxOffset != end || m.InSyncSlaveNums != 1 || len(m.HAConnectionInfo) != 1 {
+			t.Errorf("907 of the master: %+v", m)
+		} else if c := m.HAConnectionInfo[0]; c.SlaveAckOffset != end || c.Diff != 0 || !c.InSync || c.TransferFromWhere != end {
+			t.Errorf("907 of the master: %+v", c)
+		}
+		if c := sl.HAClientRuntimeInfo; sl.Master || sl.MasterCommitLogMaxOffset != 0 || c.MasterAddr != "127.0.0.1:10912" || c.MaxOffset != end ||
+			c.LastReadTimestamp == 0 || c.LastWriteTimestamp == 0 {
+			t.Errorf("907 of the slave: %+v", sl)
+		}
+		if info := p.runtimeInfo(p.s); info["mqctlRole"] != "SLAVE" || info["mqctlBrokerId"] != "1" || info["mqctlMasterAddr"] != mainAddr ||
+			info["mqctlFollowing"] != "SYNCING" || info["mqctlMasterMaxOffset"] != strconv.FormatInt(end, 10) || info["commitLogMaxOffset"] != strconv.FormatInt(end, 10) {
+			t.Errorf("28 of the slave: %v", info)
+		}
+		if info := p.runtimeInfo(p.m); info["mqctlRole"] != "ASYNC_MASTER" || info["mqctlInSyncSlaves"] != "1" || info["mqctlHaAddr"] != "127.0.0.1:10912" {
+			t.Errorf("28 of the master: %v", info)
 		}
 		// Sends are refused with the name of the master; send-backs as RocketMQ does.
 		p.s.wants(p.s.send("T", 0, "x"), remoting.CodeServiceNotAvailable, "broker-a/1 is a slave and takes no messages: send to its master 127.0.0.1:10911")

@@ -224,32 +224,34 @@ func (b *Broker) askPeers(ctx context.Context) error {
 	}
 }
 
-// sayHello exchanges hellos with the master.
-func (b *Broker) sayHello(ctx context.Context, master string) {
+// sayHello exchanges hellos with the master, and says whether it is one of ours
+// and of this name.
+func (b *Broker) sayHello(ctx context.Context, master string) bool {
 	text, err := json.Marshal(b.ourHello())
 	if err != nil {
-		return
+		return false
 	}
 	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, remoting.Map{"step": stepHello}, text)
 	if err != nil {
-		return // its liveness is what watchPeers decides
+		return false // its liveness is what watchPeers decides
 	}
 	switch resp.Code {
 	case remoting.CodeRequestCodeNotSupported:
 		b.ha.known.foreign(master)
-		return
+		return false
 	case remoting.CodeSuccess:
 	default:
-		return
+		return false
 	}
 	var h hello
 	if json.Unmarshal(resp.Body, &h) != nil || h.BrokerName != b.here.name {
-		return
+		return false
 	}
 	h.Addr = master
 	if b.ha.known.tell(h, b.opts.Now()) {
 		b.ha.poke()
 	}
+	return true
 }
 
 // askForeigners asks Apache's replicas whether they serve pulls.

@@ -29,8 +29,9 @@ func (t *toggle) Run(ctx context.Context) error {
 	for {
 		if work, done := t.begin(ctx); work != nil {
 			err := t.work(work)
+			failed := err != nil && work.Err() == nil // else it was switched off
 			done()
-			if err != nil && work.Err() == nil {
+			if failed {
 				return err
 			}
 			continue
