@@ -43,6 +43,7 @@ type cell struct {
 	updated int64 // ms
 	source  Source
 	flags   cellFlags
+	moved   bool // its generation was raised since the start; memory only
 }
 
 // cellFlags are the marks of a progress value, as they are on disk.

@@ -122,6 +122,7 @@ func LoadOffsets(fs vfs.FS, dir string, nowMillis func() int64) (*Offsets, error
 		r := s.row([]byte(in.Topic), []byte(in.Group))
 		if at := r.add(in.Queue); at != nil {
 			o.set(s, r, at, in.Progress)
+			at.moved = false
 		}
 	}
 	o.savedAfter = o.changes.Load()

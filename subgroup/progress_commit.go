@@ -262,6 +262,7 @@ func (o *Offsets) set(s *offsetShard, r *row, at *cell, p Progress) {
 	if len(s.backs) > 0 {
 		delete(s.backs, cellKey{r, at.queue})
 	}
+	at.moved = at.moved || p.Gen > at.gen
 	at.offset, at.gen, at.term, at.source, at.updated, at.flags = p.Offset, p.Gen, p.Term, p.Source, p.Updated, flagsOf(&p)
 	o.note(s, r, at)
 }

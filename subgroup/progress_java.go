@@ -208,20 +208,22 @@ func NewPlainSlave(o *Offsets) *PlainSlave {
 
 // Take brings the slave's whole table in: before this broker registers, and before
 // it answers each 43 of the slave. A key here that was never moved by intent takes
-// the larger number; one that was, keeps ours until the slave has shown ours back.
+// the larger number; one that was, keeps ours until the slave has shown ours back. Of
+// moves before this process nobody knows whether it has; they count as shown when a
+// consumer committed after them.
 // It returns how many keys changed here.
 func (p *PlainSlave) Take(table []ProgressRecord) (changed int) {
 	for i := range table {
 		in := &table[i]
 		k := keyOf(in)
-		ours, has := p.o.Progress(k.group, k.topic, k.queue)
+		ours, moved, has := p.o.peek(k)
 		if !has {
 			rec := ProgressRecord{Topic: k.topic, Group: k.group, Queue: k.queue,
 				Progress: Progress{Offset: in.Offset, Source: FromCommit, Unknown: true, Updated: p.o.now()}}
 			changed += p.o.Merge([]ProgressRecord{rec})
 			continue
 		}
-		if !p.believed(k, &ours, in.Offset) || in.Offset <= ours.Offset {
+		if !p.believed(k, &ours, moved, in.Offset) || in.Offset <= ours.Offset {
 			continue
 		}
 		next := ours
@@ -234,7 +236,7 @@ func (p *PlainSlave) Take(table []ProgressRecord) (changed int) {
 }
 
 // believed notes a number of the slave and says whether it knew of our generation.
-func (p *PlainSlave) believed(k queueKey, ours *Progress, offset int64) bool {
+func (p *PlainSlave) believed(k queueKey, ours *Progress, moved bool, offset int64) bool {
 	if ours.Gen == 0 {
 		return true
 	}
@@ -250,7 +252,20 @@ func (p *PlainSlave) believed(k queueKey, ours *Progress, offset int64) bool {
 	}
 	s.offset, s.seen = offset, true
 	p.shown[k] = s
-	return s.delivered == ours.Gen && !ours.Deleted
+	return !ours.Deleted && (s.delivered == ours.Gen || !moved && ours.Source == FromCommit)
+}
+
+// peek is one key's progress and whether it was moved by intent since the start.
+func (o *Offsets) peek(k queueKey) (_ Progress, moved, ok bool) {
+	s := o.shardOf(k.rowKey)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[k.rowKey]; r != nil {
+		if c := r.find(k.queue); c != nil {
+			return c.progress(), c.moved, true
+		}
+	}
+	return Progress{}, false, false
 }
 
 // Answer is the body of the slave's 43, and remembers what it says, so that Take
@@ -273,7 +288,7 @@ func (p *PlainSlave) Answer() []byte {
 		}
 	}
 	for k := range p.shown {
-		if _, has := p.o.Progress(k.group, k.topic, k.queue); !has {
+		if _, _, has := p.o.peek(k); !has {
 			delete(p.shown, k)
 		}
 	}
