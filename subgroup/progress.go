@@ -43,7 +43,7 @@ const markerMillis = 7 * 24 * 3600 * 1000
 type Progress struct {
 	Offset  int64
 	Gen     uint32 // reset generation; each explicit move that may go back adds 1
-	Unknown bool   // an Apache broker wrote the number; Gen then counts the moves since it was read
+	Unknown bool   // an Apache broker wrote the number; Gen is 0 then
 	Term    uint64 // epoch of the master that wrote it; 0: classic, without roles that change
 	Source  Source
 	Deleted bool  // marker of a deletion, kept 7 days; Offset means nothing
@@ -97,35 +97,37 @@ func prefer(first bool) int {
 }
 
 // merge is what a key holds after cur, which is here, meets in, which another
-// replica sent. A number without a generation takes the other's:
-//
-//   - here: as many generations above it as there were moves here since it was read;
-//   - there: the same one, unless it was moved there, which its holder settles when
-//     it hears of ours (it would count its moves again with every repetition).
-//
-// Such a number does not undo a reset that waits nor a deletion: it is older than
-// both, as a broker that writes no generations knows neither.
+// replica sent. A number without a generation takes the other's. It does not undo a
+// reset that waits nor a deletion: it is older than both, as a broker that writes no
+// generations knows neither. A move of such a number here begins generation 1.
 func (cur Progress) merge(in Progress) Progress {
 	switch {
 	case cur.Unknown && !in.Unknown:
-		if cur.Gen == 0 && (in.Deleted || in.Pending) {
+		if in.Deleted || in.Pending {
 			return in
 		}
-		cur.Unknown = false
-		cur.Gen += in.Gen
+		cur.Unknown, cur.Gen = false, in.Gen
 	case !cur.Unknown && in.Unknown:
-		if in.Gen == 0 && (cur.Deleted || cur.Pending) {
+		if cur.Deleted || cur.Pending {
 			return cur
 		}
-		in.Unknown = false
-		if in.Gen == 0 {
-			in.Gen = cur.Gen
-		}
+		in.Unknown, in.Gen = false, cur.Gen
 	}
 	if in.Beats(cur) {
 		return in
 	}
 	return cur
+}
+
+// normal leaves out what means nothing.
+func (p Progress) normal() Progress {
+	if p.Deleted {
+		p.Offset, p.Pending, p.Unknown = 0, false, false
+	}
+	if p.Unknown {
+		p.Gen = 0
+	}
+	return p
 }
 
 // same reports whether two records say the same but for the time of it.

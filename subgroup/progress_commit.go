@@ -139,6 +139,7 @@ func (o *Offsets) CommitChecked(c *Commit) Outcome {
 		return Ignored
 	}
 	next.Gen++
+	next.Unknown = false
 	next.Source = src
 	at.client = fold(c.Client)
 	o.set(s, r, at, next)
@@ -210,7 +211,7 @@ func (o *Offsets) Reset(group, topic string, queue int32, target int64, pending 
 	}
 	next.Offset, next.Source, next.Term, next.Updated = target, FromReset, o.term.Load(), o.now()
 	next.Gen++
-	next.Deleted, next.Pending = false, pending
+	next.Unknown, next.Deleted, next.Pending = false, false, pending
 	at.client = 0
 	o.set(s, r, at, next)
 	if pending {
@@ -247,9 +248,7 @@ func (o *Offsets) TakeReset(group, topic []byte, queue int32) (int64, bool) {
 
 // set writes a cell and notes the change. The caller holds s.mu.
 func (o *Offsets) set(s *offsetShard, r *row, at *cell, p Progress) {
-	if p.Deleted {
-		p.Offset, p.Pending = 0, false
-	}
+	p = p.normal()
 	had, has := at.flags&flagPending != 0, p.Pending
 	if had != has {
 		if has {

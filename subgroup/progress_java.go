@@ -118,7 +118,7 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 		return *ours, false
 	case !has && !dirty && same: // deleted there
 		delete(m.agreed, k)
-		return Progress{Gen: ours.Gen + 1, Unknown: ours.Unknown, Deleted: true, Updated: next.Updated}, false
+		return Progress{Gen: ours.Gen + 1, Deleted: true, Updated: next.Updated}, false
 	case !has:
 		return *ours, m.owe(k, a)
 	case ours.Deleted: // made anew there
@@ -135,6 +135,7 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 	default: // an operator moved it back there
 		next.Source, next.Pending = FromReset, false
 		next.Gen++
+		next.Unknown = false
 	}
 	m.agreed[k] = agreement{offset: offset, known: true}
 	if offset == ours.Offset && !ours.Deleted {

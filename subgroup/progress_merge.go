@@ -148,10 +148,7 @@ func (o *Offsets) mergeOne(in *ProgressRecord) bool {
 		return at != nil
 	}
 	cur := at.progress()
-	next := cur.merge(in.Progress)
-	if next.Deleted {
-		next.Offset, next.Pending = 0, false
-	}
+	next := cur.merge(in.normal())
 	if next.same(cur) {
 		at.updated = next.Updated // says nothing new
 		return false
@@ -186,6 +183,7 @@ func (o *Offsets) Clamp(queueMax func(topic string, queue int32) (int64, bool)) 
 				p := c.progress()
 				p.Offset, p.Source, p.Term, p.Updated = end, FromCorrection, term, now
 				p.Gen++
+				p.Unknown = false
 				o.set(s, r, c, p)
 				changed = append(changed, ProgressRecord{Topic: r.key.topic, Group: r.key.group, Queue: c.queue, Progress: p})
 			}
@@ -220,7 +218,7 @@ func (o *Offsets) remove(match func(rowKey) bool) {
 				if c := &r.cells[j]; c.live() {
 					p := c.progress()
 					c.client = 0
-					o.set(s, r, c, Progress{Gen: p.Gen + 1, Unknown: p.Unknown, Source: FromReset, Deleted: true, Term: term, Updated: now})
+					o.set(s, r, c, Progress{Gen: p.Gen + 1, Source: FromReset, Deleted: true, Term: term, Updated: now})
 				}
 			}
 			if len(r.cells) == 0 {

@@ -218,7 +218,7 @@ func TestMergeUnknown(t *testing.T) {
 		{"not over a reset that waits", unknown(9), waiting, waiting, false},
 		{"nor there", waiting, unknown(9), waiting, false},
 		{"nor over a deletion", unknown(9), marker, marker, false},
-		{"a reset since", unknown(9), known(3, subgroup.FromCommit, 50), known(4, subgroup.FromReset, 4), true},
+		{"a reset since", unknown(9), known(0, subgroup.FromCommit, 50), known(1, subgroup.FromReset, 4), true},
 	} {
 		now := int64(0)
 		o := clocked(t, &now)
