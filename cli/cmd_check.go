@@ -103,7 +103,7 @@ func checkLink(it *haItem, k *haConnection, limit gapLimit) *checkItem {
 		ci.State, ci.Message = "UNKNOWN", "its master does not answer"
 	case why != "":
 		ci.State, ci.Message = "FAIL", why
-		if k.Why != nil {
+		if k.Why != nil && k.State != stateSyncing {
 			ci.Message += ": " + *k.Why
 		}
 	}

@@ -453,7 +453,11 @@ func (p *printer) haSentences(it *haItem) {
 		}
 	}
 	for i := range it.Connections {
-		say(it.slaveName(&it.Connections[i]), it.Connections[i].Why, it.Connections[i].Copy)
+		k := &it.Connections[i]
+		if k.State == stateSyncing && k.Copy == nil {
+			continue // its state says it all
+		}
+		say(it.slaveName(k), k.Why, k.Copy)
 	}
 	if it.Role == "SLAVE" {
 		say(fmt.Sprintf("%s/%d", it.Broker, it.BrokerID), it.Why, it.Copy)

@@ -120,7 +120,8 @@ func newRegistry() *registry {
 	}
 	for _, group := range [][]*command{
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
-		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(), knowledgeCommands(),
+		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
+		devCommands(), knowledgeCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

@@ -25,7 +25,8 @@ import (
 //
 // Goroutines, all in one errgroup of run: the broker (broker.Run), the
 // nameserver, which outlives the broker so that it can unregister, the health
-// server, and one that waits for readiness.
+// server, one that waits for readiness, and under mqctl dev --lag one that asks
+// the master how long its log is.
 type serving struct {
 	c       *call
 	cfg     *broker.Config
@@ -35,6 +36,7 @@ type serving struct {
 	ns      *nameserver.Server
 	nsAddr  string
 	health  net.Listener
+	lag     *heldBack // only under mqctl dev --lag
 	begun   time.Time
 	clean   []func()
 }
@@ -114,6 +116,9 @@ func (s *serving) open() error {
 	}
 	if err := newStorePorts(s.cfg, o.ListenAddr, o.HAListen); err != nil {
 		return startError(s.c, s.cfg, err)
+	}
+	if s.lag = lagFrom(s.c.io.Env); s.lag != nil {
+		s.lag.dial(&o)
 	}
 	if s.broker, err = broker.New(o); err != nil {
 		return startError(s.c, s.cfg, err)
@@ -230,6 +235,9 @@ func (s *serving) run(ctx context.Context) error {
 	defer stopInner()
 	if s.ns != nil {
 		g.Go(func() error { return s.ns.Run(outer) })
+	}
+	if s.lag != nil {
+		g.Go(func() error { return s.lag.run(outer) })
 	}
 	if s.health != nil {
 		h := &healthServer{listener: s.health, check: s.broker.Check, started: s.broker.Ready(), name: s.title}

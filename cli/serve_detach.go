@@ -43,47 +43,66 @@ func detach(ctx context.Context, c *call, cfg *broker.Config) (*result, error) {
 	return &result{raw: []byte{}}, nil
 }
 
-// launch runs the program again and returns its ready line.
+// launch runs the program again, in a session of its own, and returns its ready
+// line.
 func (c *call) launch(ctx context.Context, logName string) ([]byte, error) {
+	line, cmd, err := c.spawn(ctx, spawning{args: c.again(), logName: logName, attr: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return nil, err
+	}
+	return line, cmd.Process.Release()
+}
+
+// spawning is how this program is started again.
+type spawning struct {
+	args    []string
+	env     []string // besides our own
+	logName string   // takes its stdout and stderr
+	attr    *syscall.SysProcAttr
+}
+
+// spawn starts this very program again and waits for its ready line. The
+// program is the one that runs, whatever is found under its name elsewhere.
+func (c *call) spawn(ctx context.Context, o spawning) ([]byte, *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fail(ExitFailed, "START_FAILED", "cannot find this program: %v", err)
+		return nil, nil, fail(ExitFailed, "START_FAILED", "cannot find this program: %v", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(logName), 0o700); err != nil {
-		return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot make the folder of the log: %v", err)
+	if err := os.MkdirAll(filepath.Dir(o.logName), 0o700); err != nil {
+		return nil, nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot make the folder of the log: %v", err)
 	}
-	logFile, err := os.OpenFile(logName, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o640)
+	logFile, err := os.OpenFile(o.logName, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o640)
 	if err != nil {
-		return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot write the log: %v", err)
+		return nil, nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot write the log: %v", err)
 	}
 	defer logFile.Close()
 	begin, err := logFile.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot write the log: %v", err)
+		return nil, nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot write the log: %v", err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, fail(ExitFailed, "START_FAILED", "cannot make a pipe: %v", err)
+		return nil, nil, fail(ExitFailed, "START_FAILED", "cannot make a pipe: %v", err)
 	}
 	defer r.Close()
 	cmd := exec.Command(self)
-	cmd.Args = append([]string{os.Args[0]}, c.again()...)
-	cmd.Env = append(os.Environ(), readyEnv+"=3")
+	cmd.Args = append([]string{os.Args[0]}, o.args...)
+	cmd.Env = append(append(os.Environ(), readyEnv+"=3"), o.env...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = o.attr
 	err = cmd.Start()
 	_ = w.Close() // ours; the child has its own
 	if err != nil {
-		return nil, fail(ExitFailed, "START_FAILED", "cannot start: %v", err)
+		return nil, nil, fail(ExitFailed, "START_FAILED", "cannot start: %v", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // an interrupt ends the start
 	defer stop()
 	line, err := bufio.NewReader(io.LimitReader(r, maxNote)).ReadBytes('\n')
 	if err == nil {
 		c.passWarnings(logFile, begin)
-		return line, cmd.Process.Release()
+		return line, cmd, nil
 	}
-	return nil, launchFailed(cmd.Wait(), logFile, begin, logName)
+	return nil, nil, launchFailed(cmd.Wait(), logFile, begin, o.logName)
 }
 
 // again is the command line without --detach.
