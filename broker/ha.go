@@ -47,6 +47,7 @@ type hub struct {
 	cutters  []func()
 
 	known knownPeers
+	lost  lostSlaves
 }
 
 // openHub opens the replication port and makes both roles; the one that this

@@ -30,6 +30,8 @@ type inspectAdmin struct {
 	// master and slave are the two sides of replication; false: that side does not run.
 	master func() (replication.MasterStatus, bool)
 	slave  func() (replication.SlaveStatus, bool)
+	// lost are slaves that were connected and are not; nil: nobody remembers.
+	lost func() []lostSlave
 	// metaAge is how many ms ago metadata was last exchanged, -1 for never, and why
 	// that fails now.
 	metaAge func() (ageMillis int64, lastError string)
@@ -82,6 +84,7 @@ func (a *inspectAdmin) ha() body.InspectHA {
 		for i := range m.Slaves {
 			out.Slaves = append(out.Slaves, inspectSlave(&m.Slaves[i]))
 		}
+		out.Slaves = a.addLost(out.Slaves, out.Max)
 	}
 	if s, ok := a.slave(); ok && st.isSlave() {
 		out.Following = a.following(&s)
@@ -100,6 +103,20 @@ func inspectSlave(c *replication.SlaveConn) body.InspectHASlave {
 		}
 	}
 	return s
+}
+
+// addLost adds the slaves that are missing. Their gap is at least the difference
+// to what they had acknowledged.
+func (a *inspectAdmin) addLost(to []body.InspectHASlave, end int64) []body.InspectHASlave {
+	if a.lost == nil {
+		return to
+	}
+	now := a.now()
+	for _, s := range a.lost() {
+		to = append(to, body.InspectHASlave{BrokerID: s.id, Addr: s.addr, Acked: s.acked, GapBytes: end - s.acked, GapMillis: -1, State: "NOT_CONNECTED",
+			LostAt: s.since.UnixMilli(), Why: fmt.Sprintf("its connection ended %s ago; it had acknowledged everything before %d", now.Sub(s.since).Round(time.Second), s.acked)})
+	}
+	return to
 }
 
 func (a *inspectAdmin) following(s *replication.SlaveStatus) *body.InspectFollowing {
@@ -194,5 +211,6 @@ func (b *Broker) inspector() *inspectAdmin {
 		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },
 		metaAge: b.sync.MetadataAge,
+		lost:    b.ha.lost.list,
 	}
 }

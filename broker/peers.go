@@ -124,7 +124,13 @@ func (b *Broker) lookAtPeers() {
 			next[id] = replicaPeer{ID: id, Addr: addr, Ours: b.ha.known.get(addr).kind == kindOurs}
 		}
 	}
-	for _, c := range b.ha.master.Status().Slaves {
+	conns := b.ha.master.Status().Slaves
+	if s.isSlave() {
+		b.ha.lost.forget()
+	} else {
+		b.ha.lost.note(now, conns)
+	}
+	for _, c := range conns {
 		if c.Known && c.ID != s.ID {
 			next[c.ID] = replicaPeer{ID: c.ID, Addr: c.Addr, Ours: c.Ours, Alive: true, Readable: b.ha.known.servesPulls(c.Addr, now)}
 		}

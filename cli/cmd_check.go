@@ -33,7 +33,7 @@ func checkCommands() []*command {
 			"mqctl check ha --max-gap 64MiB --max-gap-time 5s", "mqctl check ha --broker broker-a --max-gap 0 -o nagios", "mqctl check ha --max-gap 1GiB -o prometheus",
 		},
 		flags: append(gapFlags("fail when"),
-			flagSpec{key: "min-slaves", kind: kindInt, max: math.MaxInt32, meta: "N", help: "fail when a master has fewer slaves within the limits"}),
+			flagSpec{key: "min-slaves", kind: kindInt, max: math.MaxInt32, meta: "N", help: "fail when a master has fewer slaves within the limits (default: what a synchronous master waits for)"}),
 		view: view{
 			item: checkItem{}, name: func(item any) string { return item.(*checkItem).Target },
 			outputs: map[string]func(*printer, *result){"nagios": printNagios, "prometheus": printPrometheus},
@@ -121,6 +121,8 @@ func (r *result) checkMaster(c *call, it *haItem, good int64) {
 		}
 	case c.given("min-slaves") && good < c.whole("min-slaves"):
 		ci.State, ci.Message = "FAIL", fmt.Sprintf("%s within the limits, %d wanted", count(int(good), "slave"), c.whole("min-slaves"))
+	case !c.given("min-slaves") && good < it.need:
+		ci.State, ci.Message = "FAIL", fmt.Sprintf("%s within the limits, and sends wait for %d", count(int(good), "slave"), it.need)
 	case len(it.Connections) == 0:
 		ci.Message = "master without slaves"
 	}

@@ -131,10 +131,7 @@ func (c *call) groupWarnings(ctx context.Context, r *result, p *groupPatch, targ
 		}
 		return slaveView{slaveRead: cfg.Values["slaveReadEnable"] == "true", known: true}, nil
 	})
-	var cluster *admin.Cluster
-	if !admin.IsAddress(c.str("broker")) {
-		cluster, _ = c.client.Cluster(ctx) // without it ids cannot be checked, and nothing is claimed
-	}
+	cluster := c.viewSoon(ctx)
 	for _, it := range plans {
 		for _, cfg := range configs {
 			if cfg.Target != it.target || !cfg.Value.known {
@@ -143,9 +140,35 @@ func (c *call) groupWarnings(ctx context.Context, r *result, p *groupPatch, targ
 			c.warnSlaveRead(r, it, cfg.Value, p)
 		}
 		if cluster != nil {
-			c.warnIDs(r, it, cluster.Brokers[it.target.Broker], p)
+			c.warnIDs(r, it, cluster.Brokers[nameIn(cluster, it.target)], p)
 		}
 	}
+}
+
+// viewSoon is what a nameserver knows, nil when none says it soon: with an
+// address for a target nobody needs one, so nobody waits for it.
+func (c *call) viewSoon(ctx context.Context) *admin.Cluster {
+	if admin.IsAddress(c.str("broker")) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
+	cluster, err := c.client.Cluster(ctx)
+	if err != nil {
+		return nil // ids cannot be checked, and nothing is claimed
+	}
+	return cluster
+}
+
+// nameIn is the broker name that a target is registered under.
+func nameIn(cluster *admin.Cluster, t admin.Target) string {
+	if t.Broker != "" {
+		return t.Broker
+	}
+	if found, err := cluster.Targets(admin.Selector{Broker: t.Addr}); err == nil {
+		return found[0].Broker
+	}
+	return ""
 }
 
 func (c *call) warnSlaveRead(r *result, it *groupSetItem, v slaveView, p *groupPatch) {

@@ -44,7 +44,8 @@ type haItem struct {
 	BadPeers  *int64 `json:"badConnections"`
 	SampledAt string `json:"sampledAt"`
 
-	old *admin.HAStatus // of the camel-case layout, where the broker gave one
+	old  *admin.HAStatus // of the camel-case layout, where the broker gave one
+	need int64           // slaves that a synchronous master waits for
 }
 
 // haTotals is the widest gap.
@@ -269,6 +270,9 @@ func (c *call) haOnce(ctx context.Context) (*result, error) {
 		if g.answers() && g.master.Value.blind() {
 			r.warn(warning("HA_STATUS_MISSING", g.master.Target.String(), "%s does not answer request 907; gaps are computed from commit log offsets", g.master.Target))
 		}
+		if g.answers() && !alone && len(it.Connections) == 0 {
+			r.warn(warning("NO_SLAVES", it.Broker, "%s: no slave is registered or connected", it.Broker))
+		}
 		for i := range it.Connections {
 			k := &it.Connections[i]
 			if k.GapBytes != nil && (t.WidestGapBytes == nil || *k.GapBytes > *t.WidestGapBytes) {
@@ -313,6 +317,7 @@ func (c *call) haItemOf(ctx context.Context, g *haGroup, alone bool) *haItem {
 		return it
 	}
 	v := g.master.Value
+	it.need = v.slavesNeeded()
 	it.MasterMax, it.InSyncSlaves, it.old = v.end(), &inSync, v.status
 	switch {
 	case v.own != nil:
@@ -324,6 +329,19 @@ func (c *call) haItemOf(ctx context.Context, g *haGroup, alone bool) *haItem {
 		it.InSyncSlaves = nil
 	}
 	return it
+}
+
+// slavesNeeded is how many slaves a synchronous master waits for. One of ours
+// waits for one unless its configuration says otherwise.
+func (v haReplica) slavesNeeded() int64 {
+	if v.role(0) != "SYNC_MASTER" {
+		return 0
+	}
+	n := orZero(runtimeView(v.config).whole("inSyncReplicas")) - 1
+	if v.runtime["mqctlVersion"] != "" {
+		return max(1, n)
+	}
+	return max(0, n)
 }
 
 // slaveItem is a slave's own view.

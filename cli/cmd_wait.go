@@ -363,6 +363,8 @@ func (w *haWait) hopeless(name string, k *haConnection) string {
 		return ""
 	}
 	switch {
+	case k.lost:
+		return name + " has left the cluster"
 	case k.State == stateUnreachable:
 		return name + " does not answer and is not connected"
 	case orZero(k.GapBytes) > t.gap:

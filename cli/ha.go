@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type haConnection struct {
 	State          string  `json:"state"`
 	Why            *string `json:"why"`
 	Copy           *haCopy `json:"copy"`
+
+	lost bool // not registered, and not connected any more
 }
 
 // States of a slave that mqctl itself finds; the others are the brokers' own:
@@ -89,6 +92,10 @@ func (c *call) haOf(ctx context.Context, t admin.Target, base replica) (haReplic
 	v := haReplica{replica: base}
 	var refused *admin.Refused
 	var err error
+	if c.p.format == "mqadmin" && c.cmd.old == "haStatus" {
+		v.status, err = c.client.HAStatus(ctx, t.Addr) // that layout shows what mqadmin is told
+		return v, err
+	}
 	if admin.Offers(base.runtime, "MQCTL_INSPECT") {
 		if v.offsets, err = c.client.InspectOffsets(ctx, t.Addr); err != nil && !errors.As(err, &refused) {
 			return v, err
@@ -165,12 +172,17 @@ func (c *call) connections(ctx context.Context, g *haGroup) []haConnection {
 	if g.answers() {
 		out = linksOfMaster(g.master.Value)
 		for i := range out {
-			if at := matchSlave(g, out, i); at >= 0 && !taken[at] {
+			if at := matchSlave(g, out, i); at >= 0 && !taken[at] && out[i].connected() {
 				taken[at] = true
 				out[i].joinSlave(g.slaves[at])
 			}
 		}
 	}
+	// Of a slave that is registered without a connection, it knows more itself
+	// than its master remembers.
+	out = slices.DeleteFunc(out, func(k haConnection) bool {
+		return !k.connected() && slices.ContainsFunc(g.slaves, func(s *admin.Result[haReplica]) bool { return s.Target.ID == *k.BrokerID })
+	})
 	links := len(out)
 	for i, s := range g.slaves {
 		if !taken[i] {
@@ -227,6 +239,10 @@ func linkOfOurs(s *body.InspectHASlave) haConnection {
 	}
 	if k.State == "" {
 		k.State = stateSyncing
+	}
+	if s.LostAt > 0 {
+		k.AckedOffset, k.BytesPerSecond, k.SentFromOffset, k.GapSource, k.InSync = nil, nil, nil, "LAST_KNOWN", ptr(false)
+		k.lost = true
 	}
 	return k
 }

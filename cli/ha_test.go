@@ -57,11 +57,15 @@ func ours(f *fakeCluster) (master, slave, copying *fakeBroker) {
 			{BrokerID: 1, Addr: "127.0.0.1:1", Acked: 8900, Sent: 9000, GapBytes: 100, GapMillis: 7, InSync: true, BytesPerSec: 4096, State: "SYNCING"},
 			{BrokerID: 2, Addr: "127.0.0.1:2", Acked: 3000, Sent: 3100, GapBytes: 6000, GapMillis: 90000, State: "COPYING", CopyFrom: 1000, CopyTo: 9000},
 		}}
+		b.ha = &admin.HAStatus{Master: true, MaxOffset: 9000, InSyncSlaves: 1, Peers: []admin.HAPeer{
+			{Addr: "127.0.0.1:1", AckOffset: 8900, Diff: 100, InSync: true, TransferredPerSec: 4096, TransferFromOffset: 9000},
+			{Addr: "127.0.0.1:2", AckOffset: 3000, Diff: 6000, TransferFromOffset: 3100}}}
 		b.offsets = &body.InspectOffsets{Min: 10, Max: 9000, Flushed: 8000, Confirmed: 8900, Dispatched: 8999, PullMillis: 60000, PullToMaster: 31, PullToSlave: 69}
 	})
 	slave, _ = f.add("127.0.0.1", "a", 1, 8900, func(b *fakeBroker) {
 		b.own = &body.InspectHA{Broker: "a", BrokerID: 1, Role: "SLAVE", Max: 8900, MasterAddr: "127.0.0.1:9", Following: &body.InspectFollowing{
 			State: "SYNCING", HAAddr: "127.0.0.1:10", Connected: true, MasterEnd: 9000, LastRead: time.Now().UnixMilli(), LastWrite: 5, BytesPerSec: 4096, MetaAgeMs: 800}}
+		b.ha = &admin.HAStatus{Client: admin.HAClient{MasterAddr: "127.0.0.1:10", MaxOffset: 8900, TransferredPerSec: 4096, LastWriteMillis: 5}}
 		b.offsets = &body.InspectOffsets{Min: 10, Max: 8900, Flushed: 8900, Confirmed: 1, Dispatched: 8900}
 	})
 	copying, _ = f.add("127.0.0.1", "a", 2, 3000, func(b *fakeBroker) {
@@ -121,6 +125,7 @@ func TestCheckHA(t *testing.T) {
 	has(t, out, "# TYPE mqctl_ha_gap_bytes gauge\nmqctl_ha_gap_bytes{broker=\"a\",broker_id=\"1\"} 100\n", "mqctl_ha_gap_seconds{broker=\"a\",broker_id=\"1\"} 0.007\n",
 		"mqctl_ha_in_sync{broker=\"a\",broker_id=\"2\"} 0\n", "mqctl_ha_connected{broker=\"a\",broker_id=\"2\"} 1\n", "mqctl_check_ok{broker=\"a\",broker_id=\"0\"} 1\n")
 	f.mq(7, "check", "ha", "--min-slaves", "3")
+	f.mq(7, "check", "ha", "--max-gap", "50") // a synchronous master waits for one
 	f.mq(0, "check", "ha", "--min-slaves", "2")
 	copying.set(func() { copying.own.Following.State, copying.own.Following.Why = "DIVERGED", "other bytes at 2000" })
 	out, _ = f.mq(7, "check", "ha", "-o", "json")
@@ -215,6 +220,17 @@ func TestHASlaveGone(t *testing.T) {
 	})
 	out, _ = f.mq(0, "stats", "ha")
 	has(t, out, "10.0.0.9:5", "stalled")
+	// A slave that its master remembers.
+	master.set(func() {
+		master.own.Slaves = []body.InspectHASlave{
+			{BrokerID: 1, Addr: "127.0.0.1:1", Acked: 8900, GapBytes: 100, InSync: true, State: "SYNCING"},
+			{BrokerID: 5, Addr: "127.0.0.1:5", Acked: 8000, GapBytes: 1000, GapMillis: -1, State: "NOT_CONNECTED", LostAt: 99, Why: "its connection ended"},
+		}
+	})
+	out, _ = f.mq(7, "check", "ha", "-o", "json")
+	has(t, out, `"target": "a/5"`, `"message": "its gap is not known: its connection ended"`, `"slaveState": "NOT_CONNECTED"`)
+	_, errs := f.mq(7, "wait", "ha", "--max-gap", "1GiB", "--for", "20s")
+	has(t, errs, "a/5 has left the cluster")
 }
 
 func TestWatch(t *testing.T) {

@@ -50,9 +50,8 @@ func (c *call) masterOf(ctx context.Context, t admin.Target) (master admin.Targe
 		if g, ok := view.Brokers[t.Broker]; ok && g.Master() != "" && g.Master() != t.Addr {
 			return admin.Target{Cluster: g.Cluster, Broker: t.Broker, ID: 0, Addr: g.Master()}, slave, nil
 		}
-	}
-	// Without a nameserver that knows, a slave of ours may name its master.
-	if own, inspectErr := c.client.InspectHA(ctx, t.Addr); inspectErr == nil && own.MasterAddr != "" && own.MasterAddr != t.Addr {
+	} else if own, inspectErr := c.client.InspectHA(ctx, t.Addr); inspectErr == nil && own.MasterAddr != "" && own.MasterAddr != t.Addr {
+		// No nameserver knows; a slave of ours names its master itself.
 		return admin.Target{Cluster: t.Cluster, Broker: t.Broker, ID: 0, Addr: own.MasterAddr}, slave, nil
 	}
 	m := fail(ExitUnreachable, "NO_MASTER", "%s is a slave and no master of %s is registered; nothing was changed", slave, t.Broker)

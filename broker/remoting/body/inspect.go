@@ -47,6 +47,7 @@ type InspectHASlave struct {
 	Why         string `json:"why,omitempty"`
 	CopyFrom    int64  `json:"copyFromOffset,omitempty"`
 	CopyTo      int64  `json:"copyToOffset,omitempty"`
+	LostAt      int64  `json:"lostAt,omitempty"` // ms; not 0: it was connected until then, and the offsets are its last ones
 }
 
 // InspectFollowing is a slave's own view.
