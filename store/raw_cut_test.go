@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -446,4 +447,39 @@ func FuzzCutNote(f *testing.F) {
 			t.Errorf("%q becomes %q, %v", again, twice, err)
 		}
 	})
+}
+
+// TestReplicaTakesRepairedLog: what a master put in the place of large damage is
+// no longer than a replica takes.
+func TestReplicaTakesRepairedLog(t *testing.T) {
+	fsys := vfs.NewMem()
+	o := small(fsys)
+	o.CommitLogBytes = 64 << 20
+	m, _ := open(t, o)
+	for i := range 14 {
+		put(t, m, "big", 0, fmt.Sprint(i)+strings.Repeat("x", 3<<20))
+	}
+	from, to := int64(100), int64(39<<20)
+	o.FS = fsys.ProcessKillClone()
+	if err := o.FS.Remove("/store/mqctl/progress"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	f, err := o.FS.OpenReadWrite("/store/commitlog/00000000000000000000")
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte("?"), int(to-from)), from)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, rec := open(t, o)
+	log := rawBytes(t, m)
+	if len(rec.Notes) == 0 || len(log) < 42<<20 {
+		t.Fatalf("%d bytes, %+v", len(log), rec)
+	}
+	o = replica(vfs.NewMem())
+	o.CommitLogBytes = 64 << 20
+	s, _ := open(t, o)
+	if n, err := s.AppendRaw(log); err != nil || n != len(log) {
+		t.Errorf("%d bytes of %d taken, %v", n, len(log), err)
+	}
 }

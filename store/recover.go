@@ -337,7 +337,11 @@ func (r *recovery) bridge(bad *commitlog.BadError, next int64) error {
 	r.damaged = true
 	r.note("the log is damaged from %d to %d (%v): these messages are lost, those behind are kept; a copy of the bytes is in %s",
 		bad.Pos, next, bad.Err, r.s.ownDir)
-	if err := r.s.log.Bridge(bad.Pos, next, r.millis, r.s.ownDir); err != nil {
+	millis := r.millis
+	if millis <= 0 { // nothing good before: the time of what follows
+		millis = max(r.s.storeTimeAt(next), 1)
+	}
+	if err := r.s.log.Bridge(bad.Pos, next, millis, r.s.ownDir); err != nil {
 		return &DamagedError{
 			What:  fmt.Sprintf("damaged from %d to %d and cannot be repaired", bad.Pos, next),
 			Where: filepath.Join(r.s.opt.CommitLogDir, segfile.Name(bad.Pos/r.s.log.SegmentBytes()*r.s.log.SegmentBytes())),

@@ -165,13 +165,28 @@ func (l *Log) Bridge(from, to, storeMillis int64, asideDir string) error {
 				}
 			}
 		default:
-			if err := fill(s, from, old, storeMillis); err != nil {
+			if err := fillAll(s, from, old, storeMillis); err != nil {
 				return err
 			}
 		}
 		from += n
 	}
 	return nil
+}
+
+// fillBytes is how long a filler may be: a replica takes no longer records than
+// clients can send.
+const fillBytes = 8 << 20
+
+// fillAll writes records over the whole of old.
+func fillAll(s *segment, pos int64, old []byte, storeMillis int64) error {
+	for len(old) > 2*fillBytes {
+		if err := fill(s, pos, old[:fillBytes], storeMillis); err != nil {
+			return err
+		}
+		pos, old = pos+fillBytes, old[fillBytes:]
+	}
+	return fill(s, pos, old, storeMillis)
 }
 
 // fill writes a record of exactly the length of old in its place.
