@@ -213,6 +213,7 @@ func (b *Broker) build(levels int32) {
 	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
 		stand: &b.stand, levels: levels, pool: b.data, guard: b.runPooled}
 	b.openRoles()
+	b.pulls.former = b.relay.isFormer
 	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
 	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
 	if b.opts.Settings != nil {

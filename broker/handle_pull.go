@@ -37,7 +37,8 @@ type pullHandler struct {
 	counts  *pullStats
 	resets  pendingResets // nil: none are kept
 
-	buffers sync.Pool // of *pullBuffer
+	buffers sync.Pool   // of *pullBuffer
+	former  func() bool // a former master serves readers with an old route for a while
 }
 
 // pendingResets are server-side resets that no pull has seen yet
@@ -119,7 +120,7 @@ func (h *pullHandler) serve(s *session, r *remoting.Request) {
 func (h *pullHandler) run(x pullRun) {
 	x.turn = h.holds.Turn()
 	l, st := h.live.Load(), h.stand.Load()
-	if st.isSlave() && !l.SlaveRead {
+	if st.isSlave() && !l.SlaveRead && !h.former() {
 		// Before all checks, as RocketMQ's rejectRequest.
 		x.call.Reply(remoting.CodeSystemBusy, slaveRefuses, remoting.None{}, nil)
 		return

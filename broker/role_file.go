@@ -119,10 +119,15 @@ func (c *Config) loadHeldRole(problems *ConfigErrors) {
 		c.warn("%s: a change of roles made this broker %s with id %d; brokerRole=%s and brokerId=%d (%s) are not followed",
 			origin.Where, h.Role, h.ID, before, c.configuredID, c.Origin("brokerId"))
 	}
+	embedded := *c.values["nameserver.embedded.enable"]
 	for key, v := range map[string]string{"brokerRole": h.Role, "brokerId": strconv.FormatInt(h.ID, 10)} {
 		s := c.values[key]
 		s.Value, s.Origin = v, origin
 	}
 	c.held = h
 	c.recomputeDefaults()
+	if embedded.Origin.Kind == "default" {
+		// Others register at the nameserver of a master; it stays when that becomes a slave.
+		c.values["nameserver.embedded.enable"] = &embedded
+	}
 }

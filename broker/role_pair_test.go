@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,4 +134,102 @@ func TestPromoteUnderLoad(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What clients with an old route ask of a former master for 65 s: progress and
+// locks are the new master's, pulls are served although slaveReadEnable is off, and
+// a message that is relayed keeps the address of its producer.
+func TestFormerMaster(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		quiet := func(o *Options) { switchable(o); o.Reloadable.SlaveRead = false }
+		p.startMaster(quiet)
+		p.m.mustSend("T", 0, "first")
+		p.m.heartbeat(p.m.client, "c1", "G", "CLUSTERING", testSub{topic: "T", expression: "*", version: 1})
+		p.startSlave(quiet)
+		p.caughtUp()
+		<-time.After(2 * time.Second)
+		p.m.step(remoting.CodeInvalidParameter, "step", "demote", "epoch", "1", "id", "1", "master", p.s.b.Addr(), "ha", p.s.b.ha.addr)
+		p.m.step(0, "step", "fence", "epoch", "1")
+		p.s.step(0, "step", "exchange")
+		p.m.step(0, "step", "unfence", "epoch", "1")
+		promote(p.m, p.s, 1)
+		<-time.After(time.Second)
+		commit := map[string]string{"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
+		p.m.wants(p.m.call(15, commit, nil), 0, "")
+		if off, ok := p.s.b.offsets.Query([]byte("G"), []byte("T"), 0); !ok || off != 1 {
+			t.Errorf("the new master has progress %d, %v", off, ok)
+		}
+		resp := p.m.call(14, map[string]string{"consumerGroup": "G", "topic": "T", "queueId": "0"}, nil)
+		if p.m.wants(resp, 0, ""); resp.Ext["offset"] != "1" {
+			t.Errorf("progress by way of the former master: %v", resp.Ext)
+		}
+		lock := []byte(`{"clientId":"c1","consumerGroup":"G","mqSet":[{"topic":"T","brokerName":"broker-a","queueId":0}]}`)
+		p.m.wants(p.m.call(41, nil, lock), 0, "")
+		if got := p.s.b.locks.Leases(); len(got) != 1 || got[0].ClientID != "c1" {
+			t.Errorf("the new master's locks: %+v", got)
+		}
+		p.m.wants(p.m.call(42, nil, lock), 0, "")
+		if got := p.s.b.locks.Leases(); len(got) != 0 {
+			t.Errorf("the new master's locks after 42: %+v", got)
+		}
+		p.m.mustSend("T", 0, "second")
+		p.caughtUp()
+		if resp, ms := p.m.pull("G", "T", 0, 1); resp.Code != 0 || len(ms) != 1 || ms[0].body != "second" {
+			t.Errorf("a pull at the former master: %d %s %v", resp.Code, resp.Remark, ms)
+		}
+		// Later it is a slave like others: it hands on sends, and serves nothing else.
+		<-time.After(formerFor)
+		p.m.wants(p.m.call(11, pullExt("G", "T", 0, 1), nil), remoting.CodeSystemBusy, "")
+		p.m.wants(p.m.call(15, map[string]string{"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "2"}, nil), 0, "")
+		if off, _ := p.s.b.offsets.Query([]byte("G"), []byte("T"), 0); off != 1 {
+			t.Errorf("progress was relayed after %s: %d", formerFor, off)
+		}
+		p.m.mustSend("T", 0, "third")
+		if got := p.s.all("T", 0); len(got) != 3 {
+			t.Errorf("%d messages at the master", len(got))
+		}
+	})
+}
+
+// Bad requests on 30002 and 30004 are refused with a reason and change nothing.
+func TestBadSteps(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil, switchable)
+		for _, tt := range []struct {
+			code   int
+			ext    map[string]string
+			body   string
+			want   int
+			remark string
+		}{
+			{30002, map[string]string{}, "", 29, "there is no step"},
+			{30002, map[string]string{"step": "fence"}, "", 29, "field epoch is missing"},
+			{30002, map[string]string{"step": "fence", "epoch": "soon"}, "", 29, `field epoch: "soon"`},
+			{30002, map[string]string{"step": "fence", "epoch": "-1"}, "", 29, `field epoch: "-1"`},
+			{30002, map[string]string{"step": "promote", "epoch": "1", "role": "KING"}, "", 29, `field role: "KING"`},
+			{30002, map[string]string{"step": "demote", "epoch": "1", "id": "1", "master": "nowhere", "ha": "h:1"}, "", 29, "field master"},
+			{30004, nil, "", 29, "the relayed request"},
+			{30004, nil, "\x00\x00\x00\x04\x00\x00\x00\x09", 29, "the relayed request"},
+			{30004, map[string]string{"client": "1.2.3.4:5"}, bareFrame(t, 30), 29, "request 30 is not relayed"},
+			{30004, map[string]string{"client": "me"}, bareFrame(t, 15), 29, `client "me"`},
+			{30004, map[string]string{"client": "1.2.3.4:5#6"}, bareFrame(t, 15), 29, "field consumerGroup"},
+		} {
+			resp := r.call(tt.code, tt.ext, []byte(tt.body))
+			if resp.Code != tt.want || !strings.Contains(resp.Remark, tt.remark) {
+				t.Errorf("%d %v: %d %q, want %d %q", tt.code, tt.ext, resp.Code, resp.Remark, tt.want, tt.remark)
+			}
+		}
+		if st := r.step(0, "step", "status"); st.Fenced || st.Epoch != 0 || st.Role != "ASYNC_MASTER" {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func bareFrame(t *testing.T, code int) string {
+	b, err := remoting.AppendFrame(nil, &remoting.Header{Code: code, Language: "JAVA", Version: 479, Serialize: remoting.Binary}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

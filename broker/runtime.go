@@ -29,6 +29,8 @@ func capabilities(served map[int]handlerFunc) string {
 			names = append(names, remoting.RequestName(code))
 		}
 	}
+	// Relayed requests are served on the connection's reader, not by an admin handler.
+	names = append(names, remoting.RequestName(remoting.ReqMqctlRelay))
 	return strings.Join(names, ",")
 }
 
