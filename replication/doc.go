@@ -24,7 +24,7 @@
 // magic, size, own position and body checksum. Before it connects to a master of
 // ours it compares sums of its newest records (Attach); with an Apache master it
 // compares the bytes of its last record. If they differ it stops, says so, and
-// asks again every half minute.
+// asks again every ten seconds.
 //
 // # The stream
 //

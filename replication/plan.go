@@ -152,7 +152,7 @@ func (s *Slave) differs(ctx context.Context, addr string, a AttachReply) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare with the master's log: %w", err)
-	case same == end:
+	case same >= end:
 		return errAgain // it has grown past us meanwhile
 	case !verified:
 		return alarm(Diverged, "this log, %d to %d, has not one record in common with the master's, %d to %d: "+
@@ -257,7 +257,7 @@ func (s *Slave) differsForeign(ctx context.Context, addr string, lo, end int64) 
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare with the master's log: %w", err)
-	case same == int64(pos.Max):
+	case same >= int64(pos.Max):
 		return errAgain
 	case !verified:
 		return alarm(Diverged, "this log, %d to %d, has not one record in common with the master's, %d to %d: "+

@@ -141,7 +141,8 @@ func alarm(state State, format string, args ...any) error {
 	return &stop{state: state, sentence: err.Error(), pause: alarmPause, cause: errors.Unwrap(err)}
 }
 
-// errAgain asks for another session at once.
+// errAgain asks for another session, after the usual pause: should a log ever be
+// changed again and again, that is no hot loop.
 var errAgain = errors.New("the log was changed to fit the master's")
 
 // Run follows the master given with SetMaster until ctx ends; nothing is appended after it returned.
@@ -170,9 +171,6 @@ func (s *Slave) Run(ctx context.Context) error {
 		}
 		pause = max(least, min(2*pause, longestPause))
 		wait := s.ended(err, ha, pause)
-		if errors.Is(err, errAgain) {
-			pause, wait = 0, 0
-		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
