@@ -287,7 +287,7 @@ func javaServer(t testing.TB, dir, class string, heapMB int, conf, port string) 
 	}
 	p := process{cmd}
 	t.Cleanup(func() { p.stop(syscall.SIGKILL) })
-	until(t, 60*time.Second, class+" on "+port, func() bool {
+	until(t, 3*time.Minute, class+" on "+port, func() bool {
 		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
 		if err == nil {
 			c.Close()

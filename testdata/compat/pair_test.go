@@ -100,6 +100,16 @@ func (n *node) start() {
 
 func (n *node) kill(sig syscall.Signal) { n.proc.kill(sig) }
 
+// fast is the address of the second port, two below the first.
+func (n *node) fast() string {
+	host, text, err := net.SplitHostPort(n.addr)
+	port, perr := strconv.Atoi(text)
+	if err != nil || perr != nil {
+		n.t.Fatal(n.addr, err, perr)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port-2))
+}
+
 // pair is a nameserver, a master and a slave, each a process of its own.
 type pair struct {
 	*broker // the client's side: addr is the master's
@@ -115,6 +125,16 @@ const pairName = "pair"
 // newPair starts a pair; more are settings (key=value) of both brokers.
 func newPair(t *testing.T, more ...string) *pair {
 	t.Helper()
+	p := newNameserver(t)
+	p.master, p.slave = p.node(0, more...), p.node(1, more...)
+	p.broker.addr = p.master.addr
+	p.run()
+	return p
+}
+
+// newNameserver starts the nameserver of a pair.
+func newNameserver(t *testing.T) *pair {
+	t.Helper()
 	p := &pair{t: t, dir: t.TempDir()}
 	port, err := freePorts(1)
 	if err != nil {
@@ -126,8 +146,13 @@ func newPair(t *testing.T, more ...string) *pair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.ns.kill(syscall.SIGKILL) })
-	p.master, p.slave = p.node(0, more...), p.node(1, more...)
-	p.broker.addr = p.master.addr
+	return p
+}
+
+// run starts both brokers.
+func (p *pair) run() {
+	p.t.Helper()
+	t := p.t
 	p.master.start()
 	p.slave.start()
 	t.Cleanup(func() {
@@ -140,7 +165,6 @@ func newPair(t *testing.T, more ...string) *pair {
 			}
 		}
 	})
-	return p
 }
 
 // node describes a broker of the pair, by default a master for id 0.
@@ -574,16 +598,14 @@ func consume(f []string) error {
 
 // relay is a TCP relay that can be cut: open connections stall, new ones too.
 type relay struct {
-	l     net.Listener
-	to    string
-	cut   atomic.Bool
-	wake  chan struct{}
-	conns sync.Map
+	l   net.Listener
+	to  string
+	cut atomic.Bool
 }
 
-func newRelay(t *testing.T, to string) *relay {
+func newRelay(t *testing.T, at, to string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -603,6 +625,9 @@ func newRelay(t *testing.T, to string) *relay {
 
 func (r *relay) serve(c net.Conn) {
 	defer c.Close()
+	for r.cut.Load() {
+		<-time.After(10 * time.Millisecond)
+	}
 	out, err := net.Dial("tcp", r.to)
 	if err != nil {
 		return

@@ -61,17 +61,7 @@ func (p *pair) apacheNode(id int, more ...string) (n *node, start func() process
 func newMixedPair(t *testing.T, apache int) (p *pair, java process, again func() process) {
 	t.Helper()
 	needJava(t)
-	p = &pair{t: t, dir: t.TempDir()}
-	port, err := freePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.broker = &broker{binary: target.binary, namesrv: fmt.Sprintf("127.0.0.1:%d", port)}
-	if p.ns, err = launch(filepath.Join(p.dir, "ns.log"), "nameserver", "start", "--listen", p.namesrv,
-		"--kv-file", filepath.Join(p.dir, "kv.json")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.ns.kill(syscall.SIGKILL) })
+	p = newNameserver(t)
 	var start func() process
 	if apache == 0 {
 		p.master, start = p.apacheNode(0)

@@ -5,6 +5,7 @@ package compat
 import (
 	"flag"
 	"fmt"
+	"net"
 	"slices"
 	"syscall"
 	"testing"
@@ -397,26 +398,65 @@ func (c *consumerProcess) inOrder(t *testing.T) {
 // Consumers read from the slave in time, and nothing spins.
 func TestMasterFrozen(t *testing.T) {
 	p := newPair(t)
+	p.masterSilent(
+		func() { p.master.proc.kill(syscall.SIGSTOP) },
+		func() { p.master.proc.kill(syscall.SIGCONT) })
+}
+
+// TestMasterCut (S8): the network between the master and everybody else, its
+// nameserver included, swallows everything without closing a connection.
+func TestMasterCut(t *testing.T) {
+	const outside = "127.0.0.2" // where the others see the master
+	p := newNameserver(t)
+	relays := []*relay{newRelay(t, "127.0.0.1:0", p.namesrv)}
+	p.master, p.slave = p.node(0, "brokerIP1="+outside, "brokerIP2="+outside), p.node(1)
+	for i, a := range p.master.args {
+		if a == "-n" {
+			p.master.args[i+1] = relays[0].l.Addr().String()
+		}
+	}
+	for _, addr := range []string{p.master.addr, p.master.fast(), p.master.ha} {
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relays = append(relays, newRelay(t, net.JoinHostPort(outside, port), addr))
+	}
+	p.broker.addr = p.master.addr
+	p.run()
+	set := func(cut bool) func() {
+		return func() {
+			for _, r := range relays {
+				r.cut.Store(cut)
+			}
+		}
+	}
+	p.masterSilent(set(true), set(false))
+}
+
+func (p *pair) masterSilent(silence, back func()) {
+	t := p.t
+	t.Helper()
 	topic, group := name(t, "t"), name(t, "g")
 	p.pairTopic(topic, scenarioQueues)
 	c := p.startConsumer(group, topic, "clustering", 10*time.Millisecond)
 	ids := send(t, p.producer(t), 12000, textMessage(topic))
 	p.synced(20 * time.Second)
 	until(t, 60*time.Second, "some consumed", func() bool { n, _ := c.count(); return n > 1000 })
-	p.master.proc.kill(syscall.SIGSTOP)
-	frozen := time.Now()
+	silence()
+	since := time.Now()
 	busy := cpu(p.slave.proc.cmd.Process.Pid)
 	until(t, 180*time.Second, "all consumed from the slave", func() bool { n, _ := c.has(ids); return n == len(ids) })
-	pause := c.pause(frozen)
-	t.Logf("longest pause %v; processor time of the slave %v in %v", pause.Round(time.Millisecond),
-		cpu(p.slave.proc.cmd.Process.Pid)-busy, time.Since(frozen).Round(time.Second))
+	pause := c.pause(since)
+	used := cpu(p.slave.proc.cmd.Process.Pid) - busy
+	t.Logf("longest pause %v; processor time of the slave %v in %v", pause.Round(time.Millisecond), used, time.Since(since).Round(time.Second))
 	if pause > 80*time.Second {
 		t.Errorf("consumption paused for %v", pause)
 	}
-	if used := cpu(p.slave.proc.cmd.Process.Pid) - busy; used > time.Since(frozen)/4 {
-		t.Errorf("the slave used %v of processor time in %v", used, time.Since(frozen))
+	if used > time.Since(since)/4 {
+		t.Errorf("the slave used %v of processor time in %v", used, time.Since(since))
 	}
-	p.master.proc.kill(syscall.SIGCONT)
+	back()
 	until(t, 60*time.Second, "the pair in sync again", func() bool { return p.end(p.master) == p.end(p.slave) && p.inSync() == 1 })
 	p.sameLogs()
 }
