@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"mqctl/broker/remoting/body"
 	"mqctl/cli/admin"
 )
 
@@ -234,11 +236,10 @@ func runWaitRole(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	// The process stays the same when its id changes with its role.
-	targets, err := a.Targets(ctx, admin.Selector{Broker: c.arg(0)})
+	t, err := c.configuredAs(ctx, a)
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	t := targets[0]
 	return c.await(ctx, it, func(ctx context.Context) (look, error) {
 		cfg, err := c.client.BrokerConfig(ctx, t.Addr)
 		if err != nil {
@@ -247,6 +248,31 @@ func runWaitRole(ctx context.Context, c *call) (*result, error) {
 		role := (replica{config: cfg.Values}).role(t.ID)
 		return look{reached: role == want || want == "MASTER" && role != "SLAVE", value: role}, nil
 	})
+}
+
+// configuredAs finds the replica that is NAME/ID by its own configuration, which
+// is what ha promote calls it: a change of roles gives it another id in the
+// routes. Brokers that do not tell are known by their registered id.
+func (c *call) configuredAs(ctx context.Context, a *admin.Client) (admin.Target, error) {
+	name, id, byID := strings.Cut(c.arg(0), "/")
+	if byID && !admin.IsAddress(c.arg(0)) {
+		all, err := a.Targets(ctx, admin.Selector{Broker: name})
+		if err != nil {
+			return admin.Target{}, err
+		}
+		for _, res := range admin.Each(ctx, a, 0, all, func(ctx context.Context, t admin.Target) (*body.RoleStatus, error) {
+			return a.Role(ctx, t.Addr, admin.RoleStep{Step: "status"})
+		}) {
+			if res.Err == nil && strconv.FormatInt(res.Value.ConfiguredID, 10) == id {
+				return res.Target, nil
+			}
+		}
+	}
+	targets, err := a.Targets(ctx, admin.Selector{Broker: c.arg(0)})
+	if err != nil {
+		return admin.Target{}, err
+	}
+	return targets[0], nil
 }
 
 func runWaitHA(ctx context.Context, c *call) (*result, error) {
