@@ -19,18 +19,25 @@
 //
 //	store            store.Store.Run: flusher and dispatcher; ended last
 //	held pulls       hold.Pulls.Run: owns the timer of held pulls; its end answers all
-//	delayed messages delay.Scheduler.Run: delivers due messages, saves its progress
+//	delayed messages toggle.Run with delay.Scheduler.Run: delivers due messages and saves its
+//	                 progress, while this is a master that takes sends
 //	housekeeping     keepHouse: saves consumer progress, expires silent clients, samples statistics
 //	data pool        dataWorkers workers: auto-creation, send-back, cold reads
 //	admin pool       adminWorkers workers: what operators ask
+//	replication port replication.Master.Run: slaves copy from it; ended after the last send is answered
+//	replication      toggle.Run with replication.Slave.Run: follows the master, while this is a slave
+//	watch            watchPeers: the snapshot of the other replicas, whether the master lives
+//	questions        askPeers: hellos to the master every second, 26 to Apache's every five
 //	main, fast port  remoting.Server.Serve: accept; one reader for each connection, and a
 //	                 writer while a client leaves answers unread
-//	registration     registrar.Run: registers at the nameservers, unregisters at its end
+//	registration     registrar.Run: registers at the nameservers, unregisters at its end; beside it
+//	                 the heartbeats of each second and the look at the members of this name
 //	readiness        closes Ready when the registration is known; ends then
 //
 // # Locks
 //
-// No lock of this package is held while another is taken, during a system call
+// hub.turn is held during a change of role, with its waits: nothing else takes it.
+// No other lock of this package is held while another is taken, during a system call
 // or a wait. lanes.mu guards a connection's queue of pooled requests (map
 // operations only). Tables and the store have their own locks below; a callback
 // from them (topics changed, groups changed, messages arrived) takes no lock of
