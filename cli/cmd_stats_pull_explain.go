@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"mqctl/broker/remoting/body"
 )
@@ -160,7 +161,7 @@ func printExplained(p *printer, r *result) {
 			if s.Stops {
 				note = "← " + note
 			}
-			p.printf("  %d  %-*s  %-22s %s\n", s.Step, wide, s.Name, values[j], note)
+			p.printf("%s\n", strings.TrimRight(fmt.Sprintf("  %d  %-*s  %-22s %s", s.Step, wide, s.Name, values[j], note), " "))
 		}
 		p.printf("     why  %s\n", it.Why)
 		for _, line := range it.toChange {

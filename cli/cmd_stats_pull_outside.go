@@ -47,7 +47,7 @@ func (c *call) pullOutside(ctx context.Context, r *result, others []outsider, al
 		}
 		names += others[i].target.String()
 	}
-	m := warning("NO_PULL_COUNTERS", others[0].target.String(), "%s count no suggestions: pulls, suggested, slowPulls, followed and limitBytes are unknown there", names)
+	m := warning("NO_PULL_COUNTERS", others[0].target.String(), "suggestions are not counted at %s: pulls, suggested, slowPulls, followed and limitBytes are unknown there", names)
 	m.reason("what is shown is worked out from the configuration and the backlog")
 	r.warn(m)
 }
