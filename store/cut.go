@@ -3,10 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 
 	"mqctl/store/internal/checkpoint"
+	"mqctl/store/internal/commitlog"
 	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
@@ -161,10 +163,51 @@ func (c *cut) log() error {
 			return fmt.Errorf("cut queue %d of topic %s: %w", e.q.id, e.q.topic, err)
 		}
 	}
+	if err := c.remade(); err != nil {
+		return err
+	}
 	if s.index == nil {
 		return nil
 	}
 	return s.index.Cut(c.pos)
+}
+
+// remade gives queues their old entries back that lost them when their topic was
+// made again, behind the cut: now it was never deleted.
+func (c *cut) remade() error {
+	s := c.s
+	again := map[*Queue]bool{}
+	for _, e := range c.queues {
+		if first, end := e.q.cq.Bounds(); e.q.remade && first == end {
+			again[e.q] = true
+			e.q.cq.Detach() // no file is left: it starts at 0
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	sc := s.log.Scan(s.log.Min(), true)
+	for sc.Pos() < c.pos {
+		v, err := sc.Next()
+		var bad *commitlog.BadError
+		if errors.Is(err, io.EOF) || errors.As(err, &bad) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if pos, ok := s.keep.deleted[string(v.Topic())]; ok && int64(v.PhysOffset()) < pos {
+			continue
+		}
+		e, _ := s.entryOf(v)
+		if e.kind != queued || !again[e.q] {
+			continue
+		}
+		if err := s.place(&e); err != nil {
+			return fmt.Errorf("write queue %d of topic %s: %w", e.q.id, e.q.topic, err)
+		}
+	}
+	return nil
 }
 
 // away moves everything aside.

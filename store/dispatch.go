@@ -251,16 +251,8 @@ func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
 // without but consumers not.
 func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
 	if e.kind == queued && !e.q.gone.Load() {
-		u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
-		placed, err := e.q.cq.AppendAt(e.offset, u)
-		if !placed && err == nil {
-			err = s.misfit(e, u)
-		}
-		if err != nil {
+		if err := s.place(e); err != nil {
 			return fmt.Errorf("write queue %d of topic %s: %w", e.q.id, e.q.topic, err)
-		}
-		if placed {
-			s.setEnd(e.q, e.offset+1)
 		}
 		s.touch(e.q)
 	}
@@ -271,6 +263,20 @@ func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
 		}
 	}
 	s.dispatchedMillis = e.millis
+	return nil
+}
+
+// place gives a record its unit.
+func (s *Store) place(e *entry) error {
+	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
+	placed, err := e.q.cq.AppendAt(e.offset, u)
+	if err != nil {
+		return err
+	}
+	if !placed {
+		return s.misfit(e, u)
+	}
+	s.setEnd(e.q, e.offset+1)
 	return nil
 }
 

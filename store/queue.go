@@ -27,6 +27,7 @@ type Queue struct {
 	gone  atomic.Bool // the topic was deleted; set under the append and the dispatch lock
 	delay bool        // SCHEDULE_TOPIC_XXXX: tag codes are times of delivery
 
+	remade  bool // its topic was made again since the start; guarded by the dispatch lock
 	arrived bool // has new units in this round; guarded by the dispatch lock
 	dirty   bool // is in Store.dirty; guarded by the dispatch lock
 }

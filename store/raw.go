@@ -380,6 +380,7 @@ func (s *Store) misfit(e *entry, u consumequeue.Unit) error {
 		q.min.Store(e.offset)
 	case e.offset == 0:
 		// The topic was deleted and made again: its old messages are gone.
+		q.remade = true
 		s.setEnd(q, 0)
 		q.min.Store(0)
 		if err := q.cq.Reset(); err != nil {

@@ -93,8 +93,9 @@ func (r *recovery) chooseStart() error {
 			return err
 		}
 	}
-	if cut := r.inv.cut; cut >= 0 {
-		r.from, r.trusted = max(min(r.from, cut), log.Min()), false
+	if r.inv.cut >= 0 {
+		// Queues that were made anew behind the cut had other entries before it.
+		r.from, r.trusted = log.Min(), false
 	}
 	r.limit = r.from
 	if err := r.startIndex(); err != nil {

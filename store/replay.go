@@ -80,6 +80,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 	case e.offset == 0 && end > 0 && e.phys > st.last:
 		// The topic was deleted and made again: its old messages are gone.
 		st.last = -1
+		q.remade = true
 		if err := q.cq.Reset(); err != nil {
 			return err
 		}
