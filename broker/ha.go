@@ -189,15 +189,15 @@ func (b *Broker) setStanding(ctx context.Context, change func(s *standing)) erro
 	} else {
 		h.follow.off()
 	}
+	if b.opts.Settings != nil {
+		b.reload(*b.opts.Settings.setRole(next.Role, next.ID))
+	}
 	if next.takesSends() {
 		b.store.SetReplica(false)
 		b.stand.update(func(s *standing) { change(s) })
 		h.delays.on()
 	}
 	now := b.stand.Load()
-	if b.opts.Settings != nil {
-		b.opts.Settings.setRole(now.Role, now.ID)
-	}
 	b.log.Info("role", "role", now.Role.String(), "broker_id", now.ID, "epoch", now.Epoch, "fenced", now.Fenced, "master", now.Master)
 	b.tellStanding(old, now)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,21 +53,26 @@ func newSettings(c *Config, fsys vfs.FS) *Settings {
 func (s *Settings) Live() *Reloadable { return &s.cur.Load().live }
 
 // setRole shows a role that was changed while the broker ran in the place of what
-// the file says.
-func (s *Settings) setRole(role Role, id int64) {
+// the file says, and gives the values that are computed from the role, such as
+// inSyncReplicas of a synchronous master.
+func (s *Settings) setRole(role Role, id int64) *Reloadable {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := *s.cur.Load()
-	next := &Config{File: st.config.File, TOML: st.config.TOML, in: st.config.in, values: maps.Clone(st.config.values)}
+	next := &Config{File: st.config.File, TOML: st.config.TOML, in: st.config.in, values: make(map[string]*Setting, len(st.config.values))}
+	for name, v := range st.config.values {
+		copied := *v
+		next.values[name] = &copied
+	}
 	for key, value := range map[string]string{"brokerRole": role.String(), "brokerId": strconv.FormatInt(id, 10)} {
-		v := *next.values[key]
-		if v.Value != value {
+		if v := next.values[key]; v.Value != value {
 			v.Value, v.Origin = value, Origin{Kind: "role"}
-			next.values[key] = &v
 		}
 	}
-	st.config = next
+	next.recomputeDefaults()
+	st.config, st.live = next, reloadable(next.Value)
 	s.cur.Store(&st)
+	return &st.live
 }
 
 // OnChange adds a function that is called after each change, with the new

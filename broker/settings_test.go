@@ -256,3 +256,22 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// A slave that becomes a synchronous master waits for slaves as one that was started so.
+func TestSetRole(t *testing.T) {
+	c := mustLoad(t, ConfigInput{File: "b.conf", Data: []byte("brokerRole=SLAVE\nbrokerId=1\nnamesrvAddr=10.0.0.1:9876")})
+	s := newSettings(c, vfs.NewMem())
+	root := s.Value("storePathRootDir")
+	if n := s.Live().HA.InSyncReplicas; n != 1 {
+		t.Fatalf("a slave has inSyncReplicas %d", n)
+	}
+	if live := s.setRole(SyncMaster, 0); live.HA.InSyncReplicas != 2 || s.Live().HA.InSyncReplicas != 2 {
+		t.Errorf("after the change inSyncReplicas is %d", live.HA.InSyncReplicas)
+	}
+	if s.Value("brokerRole") != "SYNC_MASTER" || s.Value("brokerId") != "0" || s.Value("storePathRootDir") != root {
+		t.Errorf("role %s, id %s, store %s", s.Value("brokerRole"), s.Value("brokerId"), s.Value("storePathRootDir"))
+	}
+	if c.Value("brokerRole") != "SLAVE" {
+		t.Error("the configuration itself was changed")
+	}
+}
