@@ -17,7 +17,7 @@ import (
 	"mqctl/subgroup"
 )
 
-// statsAdmin serves figures of topics and groups: 43, 45, 202, 208, 303, 315,
+// statsAdmin serves figures of topics and groups: 202, 208, 303, 315,
 // 317, 343.
 type statsAdmin struct {
 	here    place

@@ -14,7 +14,7 @@ import (
 	"mqctl/subgroup"
 )
 
-// groupAdmin serves what operators ask of consumer groups: 200, 201, 207, 352,
+// groupAdmin serves what operators ask of consumer groups: 200, 207, 352,
 // 353. The table tells the held pulls of a changed group itself.
 type groupAdmin struct {
 	groups  *subgroup.Groups

@@ -15,7 +15,7 @@ import (
 	"mqctl/subgroup"
 )
 
-// topicAdmin serves what operators ask of topics: 17, 21, 215, 305, 351.
+// topicAdmin serves what operators ask of topics: 17, 215, 305, 351.
 type topicAdmin struct {
 	live    *liveRef
 	topics  *topic.Table

@@ -137,7 +137,7 @@ func (s *slaveSync) Run(ctx context.Context) error {
 	var discovered time.Time
 	for {
 		if s.o.Stand.Load().isSlave() {
-			s.round(ctx)
+			_ = s.round(ctx) // noted and logged there
 		} else if now := s.o.Now(); now.Sub(discovered) >= discoverEvery {
 			discovered = now
 			s.discover()

@@ -38,8 +38,9 @@ func (b *Broker) trust() (deletions bool, err error) {
 	switch st.State {
 	case replication.Diverged, replication.Ahead, replication.WrongGroup, replication.Mismatch:
 		return false, fmt.Errorf("replication is %s: %s", st.State, st.Sentence)
-	case replication.Syncing, replication.Copying:
+	case replication.Syncing, replication.Copying, replication.Stalled:
 		return st.Connected, nil
+	case replication.Connecting, replication.TooOld, replication.Failed:
 	}
 	return false, nil
 }
