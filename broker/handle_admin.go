@@ -19,7 +19,7 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	config := &configAdmin{settings: b.opts.Settings}
 	queries := &queryAdmin{live: &b.live, store: b.store}
 	figures := &statsAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, members: b.members,
-		delays: b.delays, stats: b.stats, store: b.store, now: b.opts.Now}
+		stats: b.stats, store: b.store, now: b.opts.Now}
 	ha := &haAdmin{stand: &b.stand, hub: &b.ha, store: b.store}
 	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"mqctl/broker/delay"
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
 	"mqctl/broker/remoting/header"
@@ -25,7 +24,6 @@ type statsAdmin struct {
 	groups  *subgroup.Groups
 	offsets *subgroup.Offsets
 	members *subgroup.Members
-	delays  *delay.Scheduler
 	stats   *stats.Stats
 	store   *store.Store
 	now     func() time.Time

@@ -71,9 +71,31 @@ func page(r *remoting.Request, seqKey, mostKey string) (p pageExt, err error) {
 	return p, nil
 }
 
+// changes answers a slave of ours that says which version it has with what changed
+// since, if that is remembered.
+func changes(r *remoting.Request, of func(since table.DataVersion) ([]byte, bool)) bool {
+	since, asked := r.Ext.Get("since")
+	if !asked {
+		return false
+	}
+	version, err := parseVersion(since)
+	if err != nil {
+		r.Reply(remoting.CodeInvalidParameter, err.Error(), nil, nil)
+		return true
+	}
+	text, known := of(version)
+	if known {
+		r.Reply(remoting.CodeSuccess, "", remoting.Map{"changes": "true"}, text)
+	}
+	return known
+}
+
 // allTopics serves 21.
 func (a *metadataAdmin) allTopics(_ context.Context, r *remoting.Request) {
 	p, err := page(r, "topicSeq", "maxTopicNum")
+	if err == nil && changes(r, a.topics.ChangesJSON) {
+		return
+	}
 	switch {
 	case err != nil:
 		refuse(r, err)
@@ -88,6 +110,9 @@ func (a *metadataAdmin) allTopics(_ context.Context, r *remoting.Request) {
 // allGroups serves 201.
 func (a *metadataAdmin) allGroups(_ context.Context, r *remoting.Request) {
 	p, err := page(r, "groupSeq", "maxGroupNum")
+	if err == nil && changes(r, a.groups.ChangesJSON) {
+		return
+	}
 	switch {
 	case err != nil:
 		refuse(r, err)

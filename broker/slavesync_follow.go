@@ -197,7 +197,7 @@ func (s *slaveSync) takeTables(ctx context.Context, m *masterState, a answering,
 		}
 	}
 	if _, have := s.o.Groups.All(); have != a.groups {
-		if err := s.takeGroups(ctx, m.addr); err != nil {
+		if err := s.takeGroups(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func (s *slaveSync) followJava(ctx context.Context, m *masterState) error {
 		{&j.topics, func() error { return s.takeTopics(ctx, m, true) }},
 		{&j.progress, func() error { return s.takeJavaProgress(ctx, m) }},
 		{&j.delays, func() error { return s.takeJava(ctx, m, remoting.ReqGetAllDelayOffset, s.takeDelays) }},
-		{&j.groups, func() error { return s.takeGroups(ctx, m.addr) }},
+		{&j.groups, func() error { return s.takeGroups(ctx, m) }},
 		{&j.modes, func() error { return s.takeJava(ctx, m, remoting.ReqGetAllMessageRequestMode, s.o.Modes.Replace) }},
 	} {
 		if err := w.j.run(s.o.Now, w.f); err != nil {

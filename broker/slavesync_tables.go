@@ -92,6 +92,11 @@ func (s *slaveSync) topicTable(ctx context.Context, addr string) (map[string]top
 // gone go too, so that a topic made anew begins at offset 0 here as there;
 // withProgress forgets their progress, for a master that sends no marks of that.
 func (s *slaveSync) takeTopics(ctx context.Context, m *masterState, withProgress bool) error {
+	if m.ours {
+		if done, err := s.takeChanges(ctx, m); done || err != nil {
+			return err
+		}
+	}
 	all, version, err := s.topicTable(ctx, m.addr)
 	if err != nil {
 		return err
@@ -125,6 +130,27 @@ func (s *slaveSync) takeTopics(ctx context.Context, m *masterState, withProgress
 		}
 	}
 	return nil
+}
+
+// takeChanges asks a master of ours only for what changed since the table here. done
+// is false if it does not remember that one, or if topics are gone, which
+// takes the whole table.
+func (s *slaveSync) takeChanges(ctx context.Context, m *masterState) (done bool, err error) {
+	_, have := s.o.Topics.All()
+	resp, err := s.call(ctx, m.addr, remoting.ReqGetAllTopicConfig, remoting.Map{"since": versionText(have), "topicSeq": "0", "maxTopicNum": "0"}, nil)
+	if err != nil || resp.Ext["changes"] != "true" {
+		return false, err
+	}
+	p, err := topic.DecodePage(resp.Body)
+	if err != nil || len(p.Deleted) > 0 {
+		return false, err
+	}
+	diff, err := s.o.Topics.Change(p.Topics, nil, p.Version)
+	if err == nil && diff.Some() {
+		s.changing.Add(1)
+		s.o.Log.Info("the master's topics were taken over", "changed", len(diff.Changed), "deleted", 0)
+	}
+	return true, err
 }
 
 // addTopics takes over what is new or changed, and keeps what the master lacks: not
@@ -227,7 +253,13 @@ func deletion(r subgroup.ProgressRecord, nowMillis int64) subgroup.ProgressRecor
 }
 
 // takeGroups makes the groups, and what is forbidden to them, those of the master.
-func (s *slaveSync) takeGroups(ctx context.Context, addr string) error {
+func (s *slaveSync) takeGroups(ctx context.Context, m *masterState) error {
+	if m.ours {
+		if done, err := s.takeGroupChanges(ctx, m.addr); done || err != nil {
+			return err
+		}
+	}
+	addr := m.addr
 	var all map[string]subgroup.Config
 	var bits map[string]map[string]int32
 	version, err := s.parts(ctx, addr, remoting.ReqGetAllSubscriptionGroupConfig, "groupSeq", "maxGroupNum", "totalGroupNum",
@@ -258,4 +290,24 @@ func (s *slaveSync) takeGroups(ctx context.Context, addr string) error {
 		s.o.Log.Info("the master's groups were taken over", "changed", len(diff.Changed), "deleted", len(diff.Deleted))
 	}
 	return err
+}
+
+// takeGroupChanges asks a master of ours only for what changed since the table here;
+// done is false if it does not remember that one.
+func (s *slaveSync) takeGroupChanges(ctx context.Context, addr string) (done bool, err error) {
+	_, have := s.o.Groups.All()
+	resp, err := s.call(ctx, addr, remoting.ReqGetAllSubscriptionGroupConfig, remoting.Map{"since": versionText(have), "groupSeq": "0", "maxGroupNum": "0"}, nil)
+	if err != nil || resp.Ext["changes"] != "true" {
+		return false, err
+	}
+	p, err := subgroup.DecodeGroupPage(resp.Body)
+	if err != nil {
+		return false, err
+	}
+	diff, err := s.o.Groups.Change(p)
+	if err == nil && diff.Some() {
+		s.changing.Add(1)
+		s.o.Log.Info("the master's groups were taken over", "changed", len(diff.Changed), "deleted", len(diff.Deleted))
+	}
+	return true, err
 }

@@ -52,6 +52,7 @@ type Groups struct {
 	o    GroupsOptions
 	live *live.Table[Config]
 	body atomic.Pointer[groupsBody] // of JSON, for one version of the table
+	told live.History[Config]       // to slaves
 
 	// The visible forbidden table, and the one that includes changes under way.
 	// The latter, and writes of the former, happen inside live.Table's lock.

@@ -20,6 +20,7 @@ type GroupPage struct {
 	Groups map[string]Config
 	// Forbidden are the bits by group and topic; nil if the answer has none.
 	Forbidden map[string]map[string]int32
+	Deleted   []string // of an answer that tells only what changed
 	Version   table.DataVersion
 }
 
@@ -29,6 +30,7 @@ func DecodeGroupPage(b []byte) (*GroupPage, error) {
 		DataVersion            *table.DataVersion          `json:"dataVersion"`
 		ForbiddenTable         map[string]map[string]int32 `json:"forbiddenTable"`
 		SubscriptionGroupTable map[string]Config           `json:"subscriptionGroupTable"`
+		Deleted                []string                    `json:"deleted"`
 	}
 	if err := fastjson.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("read a table of groups: %w", err)
@@ -36,7 +38,7 @@ func DecodeGroupPage(b []byte) (*GroupPage, error) {
 	if doc.SubscriptionGroupTable == nil || doc.DataVersion == nil {
 		return nil, ErrNoGroupTable
 	}
-	return &GroupPage{Groups: doc.SubscriptionGroupTable, Forbidden: doc.ForbiddenTable, Version: *doc.DataVersion}, nil
+	return &GroupPage{Groups: doc.SubscriptionGroupTable, Forbidden: doc.ForbiddenTable, Deleted: doc.Deleted, Version: *doc.DataVersion}, nil
 }
 
 // Replace makes the table equal to a master's, its version and what is forbidden
@@ -72,6 +74,62 @@ func (g *Groups) Replace(groups map[string]Config, bits map[string]map[string]in
 		g.o.Changed(slices.Compact(names))
 	}
 	return diff, nil
+}
+
+// Change is Replace by what differs from the table that is there.
+func (g *Groups) Change(p *GroupPage) (live.Difference, error) {
+	var diff live.Difference
+	var moved []string
+	_, err := g.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
+		diff, moved = live.Difference{}, nil
+		c := live.Change[Config]{Version: &p.Version}
+		for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
+			next := p.Groups[name]
+			next.GroupName = name
+			next.RetryQueueNums = min(max(next.RetryQueueNums, 0), maxRetryQueues)
+			if have := pending(name); CheckName(name) == nil && (have == nil || !have.Equal(next)) {
+				c.Edits = append(c.Edits, live.Edit[Config]{Name: name, Value: &next})
+				diff.Changed = append(diff.Changed, name)
+			}
+		}
+		for _, name := range p.Deleted {
+			if pending(name) != nil {
+				c.Edits = append(c.Edits, live.Edit[Config]{Name: name})
+				diff.Deleted = append(diff.Deleted, name)
+			}
+		}
+		if p.Forbidden != nil {
+			c.Publish, c.Undo, moved = g.replaceForbidden(p.Forbidden)
+		}
+		return c, nil
+	})
+	if err != nil {
+		return live.Difference{}, fmt.Errorf("save the master's groups, nothing changed: %w", err)
+	}
+	if names := slices.Concat(diff.Changed, diff.Deleted, moved); len(names) > 0 && g.o.Changed != nil {
+		slices.Sort(names)
+		g.o.Changed(slices.Compact(names))
+	}
+	return diff, nil
+}
+
+// ChangesJSON is PageJSON for a slave of ours that has the table of a version: only
+// what changed since, with the names of what is gone in the member deleted; false if
+// that version is not remembered.
+func (g *Groups) ChangesJSON(since table.DataVersion) (text []byte, ok bool) {
+	s := g.live.Snapshot()
+	changed, deleted, ok := g.told.Changes(since, s)
+	if !ok {
+		return nil, false
+	}
+	g.told.Told(s)
+	text, err := fastjson.Marshal(struct {
+		DataVersion            table.DataVersion    `json:"dataVersion"`
+		Deleted                []string             `json:"deleted"`
+		ForbiddenTable         map[string]forbidden `json:"forbiddenTable"`
+		SubscriptionGroupTable map[string]*Config   `json:"subscriptionGroupTable"`
+	}{s.Version, deleted, g.bits(), changed})
+	return text, err == nil
 }
 
 // replaceForbidden makes bits the pending forbidden table; nil functions if they
@@ -113,6 +171,7 @@ func (g *Groups) PageJSON(seq, most int, have *table.DataVersion) (text []byte, 
 	if have != nil && *have != s.Version {
 		seq = 0
 	}
+	g.told.Told(s)
 	names := live.Names(s)
 	seq = min(max(seq, 0), len(names))
 	part := map[string]*Config{}

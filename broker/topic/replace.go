@@ -3,6 +3,7 @@ package topic
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"mqctl/store/fastjson"
@@ -17,6 +18,7 @@ var ErrNoTable = errors.New("the answer has no topicConfigTable")
 // Page is a part of the table as code 21 tells it.
 type Page struct {
 	Topics  map[string]Config
+	Deleted []string // of an answer that tells only what changed
 	Version table.DataVersion
 }
 
@@ -25,6 +27,7 @@ func DecodePage(b []byte) (*Page, error) {
 	var doc struct {
 		DataVersion      *table.DataVersion `json:"dataVersion"`
 		TopicConfigTable map[string]Config  `json:"topicConfigTable"`
+		Deleted          []string           `json:"deleted"`
 	}
 	if err := fastjson.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("read a topic table: %w", err)
@@ -32,7 +35,7 @@ func DecodePage(b []byte) (*Page, error) {
 	if doc.TopicConfigTable == nil || doc.DataVersion == nil {
 		return nil, ErrNoTable
 	}
-	return &Page{Topics: doc.TopicConfigTable, Version: *doc.DataVersion}, nil
+	return &Page{Topics: doc.TopicConfigTable, Deleted: doc.Deleted, Version: *doc.DataVersion}, nil
 }
 
 // Replace makes the table equal to a master's, its version included: on disk
@@ -41,14 +44,37 @@ func DecodePage(b []byte) (*Page, error) {
 // that is equal already is not written.
 func (t *Table) Replace(topics map[string]Config, version table.DataVersion) (live.Difference, error) {
 	values := make(map[string]*Config, len(topics))
-	for name, c := range topics {
-		if CheckName(name) != nil && !t.IsSystem(name) {
-			continue
+	t.legal(values, topics)
+	return t.replace(values, version)
+}
+
+// Change is Replace by what differs from the table that is there.
+func (t *Table) Change(changed map[string]Config, deleted []string, version table.DataVersion) (live.Difference, error) {
+	values := make(map[string]*Config, len(changed))
+	t.legal(values, changed)
+	var diff live.Difference
+	_, err := t.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
+		diff = live.Difference{}
+		c := live.Change[Config]{Version: &version}
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if have := pending(name); have == nil || !have.Equal(*values[name]) {
+				c.Edits = append(c.Edits, live.Edit[Config]{Name: name, Value: values[name]})
+				diff.Changed = append(diff.Changed, name)
+			}
 		}
-		c = c.sanitize(name)
-		values[name] = &c
-	}
-	diff, err := t.live.Replace(values, version, func(a, b *Config) bool { return a.Equal(*b) }, nil)
+		for _, name := range deleted {
+			if pending(name) != nil {
+				c.Edits = append(c.Edits, live.Edit[Config]{Name: name})
+				diff.Deleted = append(diff.Deleted, name)
+			}
+		}
+		return c, nil
+	})
+	return t.replaced(diff, err)
+}
+
+// replaced tells of what a master's table changed.
+func (t *Table) replaced(diff live.Difference, err error) (live.Difference, error) {
 	if err != nil {
 		return live.Difference{}, fmt.Errorf("save the master's topics, nothing changed: %w", err)
 	}
@@ -56,6 +82,40 @@ func (t *Table) Replace(topics map[string]Config, version table.DataVersion) (li
 		t.o.Changed(append(slices.Clone(diff.Changed), diff.Deleted...))
 	}
 	return diff, nil
+}
+
+// legal adds the topics that have a legal name to values.
+func (t *Table) legal(values map[string]*Config, topics map[string]Config) {
+	for name, c := range topics {
+		if CheckName(name) != nil && !t.IsSystem(name) {
+			continue
+		}
+		c = c.sanitize(name)
+		values[name] = &c
+	}
+}
+
+func (t *Table) replace(values map[string]*Config, version table.DataVersion) (live.Difference, error) {
+	diff, err := t.live.Replace(values, version, func(a, b *Config) bool { return a.Equal(*b) }, nil)
+	return t.replaced(diff, err)
+}
+
+// ChangesJSON is PageJSON for a slave of ours that has the table of a version: only
+// what changed since, with the names of what is gone in the member deleted; false if
+// that version is not remembered.
+func (t *Table) ChangesJSON(since table.DataVersion) (text []byte, ok bool) {
+	s := t.live.Snapshot()
+	changed, deleted, ok := t.told.Changes(since, s)
+	if !ok {
+		return nil, false
+	}
+	t.told.Told(s)
+	text, err := fastjson.Marshal(struct {
+		DataVersion      table.DataVersion  `json:"dataVersion"`
+		Deleted          []string           `json:"deleted"`
+		TopicConfigTable map[string]*Config `json:"topicConfigTable"`
+	}{s.Version, deleted, changed})
+	return text, err == nil
 }
 
 // PageJSON is the answer body of code 21 to a slave that asks for at most most
@@ -66,6 +126,7 @@ func (t *Table) PageJSON(seq, most int, have *table.DataVersion) (text []byte, t
 	if have != nil && *have != s.Version {
 		seq = 0
 	}
+	t.told.Told(s)
 	names := live.Names(s)
 	seq = min(max(seq, 0), len(names))
 	part := make(map[string]*Config, min(most, len(names)-seq))

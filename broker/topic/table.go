@@ -39,6 +39,7 @@ type Table struct {
 	live    *live.Table[Config]
 	mapping table.DataVersion    // of the static topic mappings, of which there are none
 	body    atomic.Pointer[body] // of JSON, for one version of the table
+	told    live.History[Config] // to slaves
 	refused []string
 }
 

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"sync"
 
 	"mqctl/store/table"
 )
@@ -97,7 +98,7 @@ func (t *Table[V]) Replace(values map[string]*V, version table.DataVersion, equa
 func (t *Table[V]) replacement(values map[string]*V, equal func(a, b *V) bool, diff *Difference) (map[string]*entry[V], error) {
 	next := make(map[string]*entry[V], len(values))
 	for name, v := range values {
-		if old := t.pending[name]; old != nil && equal(old.value, v) {
+		if old := t.pending[name]; old != nil && (old.value == v || equal(old.value, v)) {
 			next[name] = old
 			continue
 		}
@@ -137,3 +138,53 @@ func (t *Table[V]) publishAll(shown map[string]*entry[V], version table.DataVers
 
 // Names are the names of a snapshot in order.
 func Names[V any](s *Snapshot[V]) []string { return slices.Sorted(maps.Keys(s.Values)) }
+
+// keptSnapshots is how many snapshots a History keeps: one for each replica that
+// follows, and some.
+const keptSnapshots = 4
+
+// History keeps the snapshots that were told to replicas lately, so that the next
+// question is answered by what changed since. The zero value is empty and ready.
+type History[V any] struct {
+	mu   sync.Mutex // guards kept, for moments
+	kept []*Snapshot[V]
+}
+
+// Told notes a snapshot that a replica was told.
+func (h *History[V]) Told(s *Snapshot[V]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = slices.DeleteFunc(h.kept, func(k *Snapshot[V]) bool { return k.Version == s.Version })
+	if len(h.kept) == keptSnapshots {
+		h.kept = slices.Delete(h.kept, 0, 1)
+	}
+	h.kept = append(h.kept, s)
+}
+
+// Changes are the values of now that the snapshot of a version lacks or has
+// otherwise, and the names that now lacks; false if that snapshot is not kept.
+func (h *History[V]) Changes(version table.DataVersion, now *Snapshot[V]) (changed map[string]*V, deleted []string, ok bool) {
+	h.mu.Lock()
+	i := slices.IndexFunc(h.kept, func(k *Snapshot[V]) bool { return k.Version == version })
+	var old *Snapshot[V]
+	if i >= 0 {
+		old = h.kept[i]
+	}
+	h.mu.Unlock()
+	if old == nil {
+		return nil, nil, false
+	}
+	changed = map[string]*V{}
+	for name, v := range now.Values {
+		if old.Values[name] != v {
+			changed[name] = v
+		}
+	}
+	for name := range old.Values {
+		if now.Values[name] == nil {
+			deleted = append(deleted, name)
+		}
+	}
+	slices.Sort(deleted)
+	return changed, deleted, true
+}

@@ -36,6 +36,9 @@ type Change[V any] struct {
 	// Publish and Undo belong to state outside the values (see Options.Head):
 	// one of them is run when the fate of the change is known.
 	Publish, Undo func()
+	// Version is the data version that the table has afterwards, of a replica's master;
+	// nil: the next one.
+	Version *table.DataVersion
 }
 
 // Edit gives a name a new value, or removes it if Value is nil.
@@ -122,7 +125,7 @@ func (t *Table[V]) Apply(decide func(pending func(name string) *V) (Change[V], e
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(c.Edits) == 0 && c.Publish == nil {
+		if len(c.Edits) == 0 && c.Publish == nil && (c.Version == nil || *c.Version == t.next) {
 			if t.flying == 0 {
 				return nil, nil, errUnchanged
 			}
@@ -139,6 +142,9 @@ func (t *Table[V]) Apply(decide func(pending func(name string) *V) (Change[V], e
 			t.put(e.Name, entries[i])
 		}
 		t.next = t.next.Next(t.o.NowMillis())
+		if c.Version != nil {
+			t.next = *c.Version
+		}
 		version := t.next
 		return func() { t.publish(c, entries, version) }, func() { t.undo(c, entries) }, nil
 	})
@@ -176,7 +182,7 @@ func (t *Table[V]) publish(c Change[V], entries []*entry[V], version table.DataV
 		}
 		t.values.Set(e.Name, e.Value)
 	}
-	if version.Counter > t.version.Counter {
+	if version.Counter > t.version.Counter || c.Version != nil {
 		t.version = version
 	}
 	if c.Publish != nil {
