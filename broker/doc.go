@@ -30,6 +30,9 @@
 //	questions        askPeers: hellos to the master every second, 26 to Apache's every five
 //	main, fast port  remoting.Server.Serve: accept; one reader for each connection, and a
 //	                 writer while a client leaves answers unread
+//	watch of the role watchRole: lifts a fence that nothing followed, looks for a newer
+//	                 master, notes how far a master's log went
+//	old routes       relay.Run: connects to the new master, ends what waited too long
 //	registration     registrar.Run: registers at the nameservers, unregisters at its end; beside it
 //	                 the heartbeats of each second and the look at the members of this name
 //	readiness        closes Ready when the registration is known; ends then
