@@ -76,6 +76,7 @@ type Broker struct {
 	roles *roles      // changes of the role
 	relay *relay      // requests of clients with an old route
 
+	roleKey   []byte // of haAuthKeyFile; empty: none
 	masterEnd *masterEnd
 	rivals    chan string // addresses of brokers that may be newer masters
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"time"
@@ -27,9 +28,9 @@ func (b *Broker) changeSteps() map[string]handlerFunc {
 // was authenticated.
 func (b *Broker) serveChange(ctx context.Context, r *remoting.Request) {
 	s, err := readStep(r)
-	if err == nil && s.Step != "status" && !b.trusted(r.Conn) {
+	if err == nil && s.Step != "status" && !b.trusted(r.Conn) && !body.VerifyRole(b.roleKey, b.Addr(), r.Ext.Map(), b.opts.Now()) {
 		err = refusal(remoting.CodeNoPermission,
-			"%s from %s: a change of roles is taken from the broker's own machine only, as there is no authentication yet; run the command there", s.Step, s.Peer)
+			"%s from %s: a change of roles is taken from the broker's own machine, or with the key of its haAuthKeyFile (and a clock within 30 s)", s.Step, s.Peer)
 	}
 	if err != nil {
 		refuse(r, err)
@@ -117,6 +118,13 @@ func (b *Broker) openRoles() {
 	b.relay = newRelay(relayOptions{Stand: &b.stand, Live: &b.live, Net: b.ha.net, Ask: b.askRole, Resume: b.sends.resume, Refuse: b.refuseSend,
 		Followed: b.announceSlave, Now: b.opts.Now, Log: b.log})
 	b.onCut(b.cutProgress)
+	if b.opts.HAAuthKey != "" {
+		key, err := b.opts.readSecret("haAuthKeyFile", b.opts.HAAuthKey)
+		if err != nil { // it was read a moment ago
+			b.log.Error("changes of roles are taken from this machine only", "err", err)
+		}
+		b.roleKey = bytes.TrimSpace(key)
+	}
 	b.masterEnd, b.rivals = loadMasterEnd(b.opts.FS, b.opts.Store.Dir), make(chan string, 1)
 	b.offsets.SetTerm(uint64(b.opts.Epoch))
 	b.onStanding(func(_, next *standing) { b.offsets.SetTerm(uint64(next.Epoch)) })

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ func roleCommands() []*command {
 		},
 	}
 	reason := flagSpec{key: "reason", meta: "TEXT", help: "for the brokers' logs"}
+	key := flagSpec{key: "key-file", meta: "FILE", complete: "file", help: "haAuthKeyFile of the brokers, needed for those of other machines"}
 	return []*command{
 		{
 			path: "ha promote", summary: "make a slave the master", args: "BROKER|HOST:PORT", min: 1, max: 1, argFrom: "broker",
@@ -65,7 +67,7 @@ func roleCommands() []*command {
 				{key: "planned", kind: kindBool, help: "the master lives: nothing is lost (default)"},
 				{key: "force", kind: kindBool, help: "the master is dead: what it did not replicate is lost"},
 				{key: "max-loss", meta: "BYTES", help: "with --force: exit 7 if more may be lost, or nobody knows"},
-				reason,
+				reason, key,
 			},
 		},
 		{
@@ -76,7 +78,7 @@ func roleCommands() []*command {
 			flags: []flagSpec{
 				{key: "master", meta: "HOST:PORT", help: "the newer master (default: the registered one)"},
 				{key: "id", kind: kindInt, min: 1, max: math.MaxInt32, meta: "N", help: "its id as a slave (default: the one the new master left)"},
-				reason,
+				reason, key,
 			},
 		},
 	}
@@ -86,6 +88,7 @@ func roleCommands() []*command {
 type switching struct {
 	c      *call
 	a      *admin.Client
+	key    []byte
 	r      *result
 	name   string
 	master *body.RoleStatus // nil: none answers
@@ -94,6 +97,28 @@ type switching struct {
 	absent []error // of registered brokers that gave no status
 	epoch  int64
 	undo   []func(ctx context.Context)
+}
+
+// open connects and reads the key.
+func (s *switching) open() error {
+	var err error
+	if s.a, err = s.c.admin(); err != nil {
+		return err
+	}
+	if name := s.c.str("key-file"); name != "" {
+		b, err := readConfigFile(name)
+		if err != nil {
+			return err
+		}
+		s.key = bytes.TrimSpace(b)
+	}
+	return nil
+}
+
+// role takes one step at a broker.
+func (s *switching) role(ctx context.Context, addr string, step admin.RoleStep) (*body.RoleStatus, error) {
+	step.Key = s.key
+	return s.a.Role(ctx, addr, step)
 }
 
 // item begins a step.
@@ -154,8 +179,7 @@ func lossLimit(c *call) (int64, error) {
 
 // look finds the brokers of the name and what each is now.
 func (s *switching) look(ctx context.Context) error {
-	var err error
-	if s.a, err = s.c.admin(); err != nil {
+	if err := s.open(); err != nil {
 		return err
 	}
 	addrs, err := s.addresses(ctx)
@@ -163,7 +187,7 @@ func (s *switching) look(ctx context.Context) error {
 		return err
 	}
 	for _, addr := range addrs {
-		st, err := s.a.Role(ctx, addr, admin.RoleStep{Step: "status"})
+		st, err := s.role(ctx, addr, admin.RoleStep{Step: "status"})
 		switch {
 		case admin.NoRoles(err):
 			m := fail(ExitDenied, "NOT_OFFERED", "%s at %s does not change its role", s.name, addr).
@@ -200,7 +224,7 @@ func (s *switching) addresses(ctx context.Context) ([]string, error) {
 		}
 		return out, nil
 	}
-	st, err := s.a.Role(ctx, arg, admin.RoleStep{Step: "status"})
+	st, err := s.role(ctx, arg, admin.RoleStep{Step: "status"})
 	if err != nil && !admin.NoRoles(err) {
 		return nil, s.c.explain(err)
 	}
@@ -326,11 +350,11 @@ func (s *switching) close(ctx context.Context) (end int64, err error) {
 
 // gap is how many bytes the target lacks; -1 if that is not known.
 func (s *switching) gap(ctx context.Context) int64 {
-	m, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "status"})
+	m, err := s.role(ctx, s.master.Addr, admin.RoleStep{Step: "status"})
 	if err != nil {
 		return -1
 	}
-	t, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
+	t, err := s.role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
 	if err != nil {
 		return -1
 	}
@@ -399,9 +423,9 @@ func (s *switching) fence(ctx context.Context, gap int64) (end int64, closed boo
 	ctx, stop := steady(ctx)
 	defer stop()
 	fence, fenced := s.item("fence", s.master)
-	st, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "fence", Epoch: s.epoch, Reason: s.c.str("reason")})
+	st, err := s.role(ctx, s.master.Addr, admin.RoleStep{Step: "fence", Epoch: s.epoch, Reason: s.c.str("reason")})
 	lift := func(ctx context.Context) {
-		_, err := s.a.Role(ctx, s.master.Addr, admin.RoleStep{Step: "unfence", Epoch: s.epoch, Reason: "undone"})
+		_, err := s.role(ctx, s.master.Addr, admin.RoleStep{Step: "unfence", Epoch: s.epoch, Reason: "undone"})
 		if fence.State = stateUndone; err != nil {
 			fence.Detail = "the fence lifts itself within 30 s: " + err.Error()
 		}
@@ -416,7 +440,7 @@ func (s *switching) fence(ctx context.Context, gap int64) (end int64, closed boo
 	s.master, end = st, st.Max
 	_, done := s.item("gap", s.target)
 	for begun := time.Now(); time.Since(begun) < fenceBudget; pause(ctx, gapPoll) {
-		t, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
+		t, err := s.role(ctx, s.target.Addr, admin.RoleStep{Step: "status"})
 		if err != nil {
 			done(stateFailed, "%v", err)
 			lift(ctx)
@@ -436,7 +460,7 @@ func (s *switching) fence(ctx context.Context, gap int64) (end int64, closed boo
 // exchange lets the target take over topics, groups and consume progress once more.
 func (s *switching) exchange(ctx context.Context) error {
 	_, done := s.item("metadata", s.target)
-	if _, err := s.a.Role(ctx, s.target.Addr, admin.RoleStep{Step: "exchange", Epoch: s.epoch, Reason: s.c.str("reason")}); err != nil {
+	if _, err := s.role(ctx, s.target.Addr, admin.RoleStep{Step: "exchange", Epoch: s.epoch, Reason: s.c.str("reason")}); err != nil {
 		done(stateFailed, "%v", err)
 		return err
 	}
@@ -450,24 +474,24 @@ func (s *switching) swap(ctx context.Context, end int64) error {
 	demoted, done := s.item("demote", old)
 	reason := s.c.str("reason")
 	// From here on the fence is part of the old master's role.
-	_, err := s.a.Role(ctx, old.Addr, admin.RoleStep{Step: "demote", Epoch: s.epoch, ID: target.BrokerID, Master: target.Addr, HA: target.HAAddr, Reason: reason})
+	_, err := s.role(ctx, old.Addr, admin.RoleStep{Step: "demote", Epoch: s.epoch, ID: target.BrokerID, Master: target.Addr, HA: target.HAAddr, Reason: reason})
 	if err != nil {
 		done(stateFailed, "%v", err)
 		return err
 	}
 	done(stateDone, "follows %s as id %d", target.Addr, target.BrokerID)
 	s.undo = []func(context.Context){func(ctx context.Context) {
-		_, err := s.a.Role(ctx, old.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch + 1, End: end, Role: old.Role, Reason: "undone"})
+		_, err := s.role(ctx, old.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch + 1, End: end, Role: old.Role, Reason: "undone"})
 		if demoted.State = stateUndone; err != nil {
 			demoted.State, demoted.Detail = stateFailed, "could not be undone: "+err.Error()
 			s.r.warn(warning("NO_MASTER", s.name, "%s has no master now: %v", s.name, err))
 		}
 	}}
 	_, done = s.item("promote", target)
-	st, err := s.a.Role(ctx, target.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, End: end, Role: old.Role, Reason: reason})
+	st, err := s.role(ctx, target.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, End: end, Role: old.Role, Reason: reason})
 	if err != nil {
 		// Lost answers are asked for: two masters must not be made by undoing.
-		if st, err2 := s.a.Role(ctx, target.Addr, admin.RoleStep{Step: "status"}); err2 == nil && st.Role != slaveRole && st.Epoch == s.epoch {
+		if st, err2 := s.role(ctx, target.Addr, admin.RoleStep{Step: "status"}); err2 == nil && st.Role != slaveRole && st.Epoch == s.epoch {
 			done(stateDone, "master of epoch %d", st.Epoch)
 			return nil
 		} else if err2 != nil {
@@ -555,7 +579,7 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	ctx, stop := steady(ctx)
 	defer stop()
 	role := asyncMaster
-	st, err := s.a.Role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
+	st, err := s.role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
 	if err != nil {
 		done(stateFailed, "%v", err)
 		s.r.failed(asMessage(s.c.explain(err)))
@@ -641,7 +665,7 @@ func runDemote(ctx context.Context, c *call) (*result, error) {
 	if err := c.confirm("making "+own.Addr+" a slave of "+master.Addr, "what only "+own.Addr+" has is cut from its log and kept in a file"); err != nil {
 		return nil, err
 	}
-	st, err := s.a.Role(ctx, own.Addr, admin.RoleStep{Step: "demote", Epoch: master.Epoch, Force: true, ID: id, Master: master.Addr, HA: master.HAAddr, Reason: c.str("reason")})
+	st, err := s.role(ctx, own.Addr, admin.RoleStep{Step: "demote", Epoch: master.Epoch, Force: true, ID: id, Master: master.Addr, HA: master.HAAddr, Reason: c.str("reason")})
 	if err != nil {
 		done(stateFailed, "%v", err)
 		s.r.failed(asMessage(c.explain(err)))
@@ -654,11 +678,11 @@ func runDemote(ctx context.Context, c *call) (*result, error) {
 
 // pair finds the broker to be demoted and the master it is to follow.
 func (s *switching) pair(ctx context.Context) (own, master *body.RoleStatus, err error) {
-	if s.a, err = s.c.admin(); err != nil {
+	if err = s.open(); err != nil {
 		return nil, nil, err
 	}
 	status := func(addr string) (*body.RoleStatus, error) {
-		st, err := s.a.Role(ctx, addr, admin.RoleStep{Step: "status"})
+		st, err := s.role(ctx, addr, admin.RoleStep{Step: "status"})
 		if admin.NoRoles(err) {
 			return nil, fail(ExitDenied, "NOT_OFFERED", "%s does not change its role", addr).because("it is no broker of this program, or an older one")
 		}

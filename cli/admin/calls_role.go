@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
@@ -22,6 +23,8 @@ type RoleStep struct {
 	ID     int64  // demote: the id as a slave
 	Master string // demote: remoting address of the new master
 	HA     string // demote: its replication address
+
+	Key []byte // of the group (haAuthKeyFile), for brokers of other machines; nil: none
 }
 
 // Role takes a step at a broker and returns what the broker is afterwards. A
@@ -39,6 +42,9 @@ func (c *Client) Role(ctx context.Context, addr string, s RoleStep) (*body.RoleS
 		ext["role"], ext["end"] = s.Role, strconv.FormatInt(s.End, 10)
 	case "demote":
 		ext["id"], ext["master"], ext["ha"] = strconv.FormatInt(s.ID, 10), s.Master, s.HA
+	}
+	if len(s.Key) > 0 {
+		body.SignRole(s.Key, addr, ext, time.Now())
 	}
 	resp, err := c.call(ctx, addr, request{code: remoting.ReqMqctlRole, ext: ext, write: s.Step != "status"})
 	if err != nil {

@@ -1,5 +1,55 @@
 package body
 
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Fields that prove a step of 30002 by the shared key of the group.
+const (
+	roleTimeField  = "at"  // ms since 1970
+	roleProofField = "mac" // hex HMAC-SHA-256 of all other fields, see roleProof
+)
+
+// roleProofAge is how old a proof may be, and how far ahead: clocks differ.
+const roleProofAge = 30 * time.Second
+
+// roleProof is the HMAC-SHA-256 of the fields without the proof: a line
+// "key=length:value" for each in ascending order of the keys.
+func roleProof(key []byte, fields map[string]string) string {
+	h := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(h, "MQCTL_ROLE\n") // a hash takes everything
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		if k != roleProofField {
+			_, _ = io.WriteString(h, k+"="+strconv.Itoa(len(fields[k]))+":"+fields[k]+"\n")
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// SignRole adds to the fields of a step that the sender has the key. The step is
+// proved for the broker at addr alone.
+func SignRole(key []byte, addr string, fields map[string]string, now time.Time) {
+	fields["to"] = addr
+	fields[roleTimeField] = strconv.FormatInt(now.UnixMilli(), 10)
+	fields[roleProofField] = roleProof(key, fields)
+}
+
+// VerifyRole reports whether the sender of a step for the broker at addr has the key.
+func VerifyRole(key []byte, addr string, fields map[string]string, now time.Time) bool {
+	at, err := strconv.ParseInt(fields[roleTimeField], 10, 64)
+	if err != nil || len(key) == 0 || fields["to"] != addr || time.UnixMilli(at).Sub(now).Abs() > roleProofAge {
+		return false
+	}
+	return hmac.Equal([]byte(fields[roleProofField]), []byte(roleProof(key, fields)))
+}
+
 // RoleStatus answers every step of the private code 30002 (MQCTL_ROLE): the
 // broker's part in replication after the step. Positions are of the commit log, times in ms.
 type RoleStatus struct {
