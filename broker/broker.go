@@ -119,7 +119,7 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	r := b.opts.Reloadable
 	so.DelayLevels = levels
 	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.DiskWarnRatio
-	so.OnArrival, so.OnAppend = b.arrived, b.appended
+	so.OnArrival, so.OnAppend, so.Replica = b.arrived, b.appended, b.stand.Load().isSlave()
 	st, rec, err := store.Open(so)
 	if err != nil {
 		return err
