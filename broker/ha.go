@@ -77,7 +77,7 @@ func (b *Broker) openHub() error {
 	})
 	h.slave = replication.NewSlave(replication.SlaveOptions{
 		Log: b.store, Settings: settings, Dial: b.opts.Dial, Attach: b.askAttach, Foreign: b.askForeign,
-		Self: b.attachSelf, Cut: b.logCut, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Self: b.attachSelf, Cut: b.logCut, Rejoin: func() bool { return !b.roles.settled() }, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
 	})
 	h.follow, h.delays = newToggle(h.slave.Run), newToggle(b.delays.Run)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -135,7 +136,7 @@ func (b *Broker) openRoles() {
 		Save:    func(h *heldRole) error { return h.save(b.opts.FS, b.opts.Store.Dir) },
 		Enabled: func() bool { return b.live.Load().RoleSwitch }, Following: b.following, Positions: b.store.Positions,
 		Clamp: b.clampProgress, Exchange: func(ctx context.Context) error { return b.sync.ExchangeNow(ctx) }, Hold: b.relay.hold, Release: b.relay.release, Follow: b.relay.follow,
-		Ask: b.askRole, Members: b.members901, Now: b.opts.Now, Log: b.log.With("component", "role"),
+		Ask: b.askRole, Members: b.members901, Related: b.related, Now: b.opts.Now, Log: b.log.With("component", "role"),
 	})
 }
 
@@ -177,6 +178,12 @@ func (b *Broker) following() (following, bool) {
 		f.End, f.EndAt = b.masterEnd.known()
 	}
 	return f, true
+}
+
+// related says whether the broker at addr was a replica of this one, as far as it is
+// remembered on disk. A master that changed its role before has the epochs for that.
+func (b *Broker) related(addr string) bool {
+	return slices.ContainsFunc(b.sync.members.all(), func(m member) bool { return m.Addr == addr })
 }
 
 // members901 are the registered brokers of this name.

@@ -89,6 +89,8 @@ type rolesOptions struct {
 	Follow        func(master string)
 	// Ask asks another broker for its role.
 	Ask func(ctx context.Context, addr string) (*body.RoleStatus, error)
+	// Related says whether the broker at addr is known as a replica of this one's log.
+	Related func(addr string) bool
 	// Members are the registered brokers of this name by id.
 	Members func(ctx context.Context) map[int64]string
 	Now     func() time.Time
@@ -402,6 +404,9 @@ func (r *roles) newer(ctx context.Context, addr string) bool {
 	other, err := r.o.Ask(ctx, addr)
 	if err != nil || other.Broker != r.o.Name || other.Role == Slave.String() || other.Epoch <= st.Epoch {
 		return false
+	}
+	if st.Epoch == 0 && !r.o.Related(addr) {
+		return false // a stranger of the same name: its log is not this one's
 	}
 	if !r.o.Enabled() {
 		r.o.Log.Error("a newer master of this name is registered, and roleSwitchEnable is false: stop one of them", "peer", addr, "epoch", other.Epoch)

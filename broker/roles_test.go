@@ -71,6 +71,7 @@ func newFakeBroker(s standing) *fakeBroker {
 			}
 			return nil, errors.New("refused")
 		},
+		Related: func(addr string) bool { return addr != "stranger:1" },
 		Members: func(context.Context) map[int64]string { return f.members },
 		Now:     func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
 	})
@@ -226,6 +227,13 @@ func TestNewerMaster(t *testing.T) {
 			f.members, f.enabled = tt.members, !tt.off
 			if tt.other != nil {
 				f.others["n:1"] = tt.other
+			}
+			if f.others["stranger:1"] = tt.other; tt.other != nil {
+				s := newFakeBroker(standing{Role: AsyncMaster})
+				s.others = f.others
+				if s.roles.newer(t.Context(), "stranger:1") {
+					t.Error("a broker that never was its replica was followed")
+				}
 			}
 			followed := f.roles.newer(t.Context(), "n:1")
 			st := f.stand.Load()
