@@ -15,6 +15,12 @@ import (
 // out, for it to count as in sync again.
 const caughtUpAge = 250 * time.Millisecond
 
+// noSlaveGrace is how long sends go on waiting after the last slave that was in sync
+// left: it may connect again at once, and has most of what they wait for. After that
+// nobody can acknowledge them, and they need not run into slaveTimeout, which is as
+// long as clients wait by default.
+const noSlaveGrace = 500 * time.Millisecond
+
 // waits are the sends of a synchronous master that wait for slaves.
 type waits struct {
 	// confirmed: so far enough replicas have the log; what waits for less is done.
@@ -30,6 +36,7 @@ type waits struct {
 	acks   []int64  // scratch
 	due    []Waiter // scratch of whoever releases; nil while in use
 	armed  int64    // deadline that the timer is set for, Unix nanoseconds; 0: none
+	alone  int64    // when waits end because no slave is in sync, the same; 0: one is
 	arm    chan struct{}
 }
 
@@ -149,11 +156,28 @@ func (m *Master) Wait(end record.PhysOffset, w Waiter) {
 	}
 	m.waitMu.Unlock()
 	if arm {
-		select {
-		case m.arm <- struct{}{}:
-		default:
-		}
+		m.wakeDeadlines()
 	}
+}
+
+func (m *Master) wakeDeadlines() {
+	select {
+	case m.arm <- struct{}{}:
+	default:
+	}
+}
+
+// left notes that a slave is gone: if it was the last in sync, waits end soon.
+func (m *Master) left() {
+	if m.inSyncSlaves(m.o.Settings()) > 0 {
+		return
+	}
+	m.waitMu.Lock()
+	if m.alone == 0 {
+		m.alone = m.o.Now().Add(noSlaveGrace).UnixNano()
+	}
+	m.waitMu.Unlock()
+	m.wakeDeadlines()
 }
 
 // count finds out how far the log is replicated well enough. waitMu is held.
@@ -198,8 +222,8 @@ func (m *Master) acknowledged(c *conn) {
 			m.checkSync()
 		}
 	}
+	c.push() // first, so that the slave works on it while we answer
 	m.acked()
-	c.push()
 }
 
 // acked counts again, and releases the waits that are fulfilled now, all at once.
@@ -240,13 +264,18 @@ func (m *Master) release(due []Waiter, a Ack) {
 
 // AbortWaits ends all waits with Stopped, for a master that becomes a slave.
 func (m *Master) AbortWaits() {
+	m.endWaits(Stopped)
+}
+
+// endWaits ends all waits alike.
+func (m *Master) endWaits(a Ack) {
 	m.waitMu.Lock()
 	due := m.takeScratch()
 	for m.ring.len() > 0 {
 		due = append(due, m.ring.pop())
 	}
 	m.waitMu.Unlock()
-	m.release(due, Stopped)
+	m.release(due, a)
 }
 
 // deadlineLoop answers waits whose time is up. It sleeps without a timer while
@@ -267,9 +296,24 @@ func (m *Master) deadlineLoop(ctx context.Context) error {
 	}
 }
 
+// abandon ends all waits if no slave is in sync any more, and none came back in time.
+func (m *Master) abandon(now time.Time) {
+	m.waitMu.Lock()
+	back := m.alone > 0 && m.inSyncSlaves(m.o.Settings()) > 0
+	over := m.alone > 0 && m.alone <= now.UnixNano()
+	if back || over {
+		m.alone = 0
+	}
+	m.waitMu.Unlock()
+	if over && !back {
+		m.endWaits(NoSlave)
+	}
+}
+
 // expire ends the waits that are due, and says in how long the next one is. Ends
 // and deadlines rise together, but for a few microseconds.
 func (m *Master) expire(now time.Time) (next time.Duration, more bool) {
+	m.abandon(now)
 	m.waitMu.Lock()
 	due := m.takeScratch()
 	last := int64(-1)
@@ -277,12 +321,11 @@ func (m *Master) expire(now time.Time) (next time.Duration, more bool) {
 		last = m.ring.at(m.ring.head).end
 		due = append(due, m.ring.pop())
 	}
-	more = m.ring.len() > 0
-	m.armed = 0
-	if more {
+	m.armed = m.alone
+	if m.ring.len() > 0 && (m.alone == 0 || m.ring.at(m.ring.head).deadline < m.alone) {
 		m.armed = m.ring.at(m.ring.head).deadline
-		next = time.Duration(m.armed - now.UnixNano())
 	}
+	next, more = time.Duration(m.armed-now.UnixNano()), m.armed > 0
 	m.waitMu.Unlock()
 	if len(due) > 0 {
 		m.timedOut(last)

@@ -220,14 +220,40 @@ func TestWaitRules(t *testing.T) {
 		}
 		r.send().want(t, NoSlave, 0)
 	})
-	bubble("a slave that dies costs the time out of those that wait", func(t *testing.T, r *rig) {
+	bubble("when the last slave in sync dies, what waits for it ends after a grace", func(t *testing.T, r *rig) {
 		p := r.join(1)
 		res := r.send()
 		p.Close()
 		synctest.Wait()
 		r.send().want(t, NoSlave, 0)
+		<-time.After(time.Second)
+		res.want(t, NoSlave, noSlaveGrace)
+		res = r.send()
+		res.want(t, NoSlave, 0)
+		p = r.join(1)
+		res = r.send()
+		<-time.After(3 * time.Second) // the grace is over with the first one
+		res.want(t, AckTimeout, 3*time.Second)
+		p.Close()
+	})
+	bubble("a slave that comes back within the grace acknowledges what waits", func(t *testing.T, r *rig) {
+		p := r.join(1)
+		res := r.send()
+		p.Close()
+		<-time.After(noSlaveGrace - 100*time.Millisecond)
+		r.join(1)
+		res.want(t, Replicated, noSlaveGrace-100*time.Millisecond)
+		res = r.send()
 		<-time.After(3 * time.Second)
 		res.want(t, AckTimeout, 3*time.Second)
+	})
+	bubble("the other slave goes on acknowledging", func(t *testing.T, r *rig) {
+		p, q := r.join(1), r.join(2)
+		res := r.send()
+		p.Close()
+		<-time.After(time.Second)
+		q.report(r.log.end())
+		res.want(t, Replicated, time.Second)
 	})
 	bubble("abort", func(t *testing.T, r *rig) {
 		r.join(1)

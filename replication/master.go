@@ -168,6 +168,7 @@ func (m *Master) remove(c *conn) {
 	m.mu.Unlock()
 	if i >= 0 {
 		m.acked()
+		m.left()
 		m.o.Changed()
 	}
 }
