@@ -170,6 +170,49 @@ func TestRealStores(t *testing.T) {
 	})
 }
 
+// TestHold: what is appended while an acknowledgement is due leaves together after it.
+func TestHold(t *testing.T) {
+	a := newRealMaster(t, 4<<20)
+	reply := a.m.Attach(netip.AddrPort{}, AttachRequest{BrokerName: "broker-a", BrokerID: 1, SegmentBytes: 4 << 20})
+	nc, err := net.Dial("tcp", a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	p := newPeer(nc)
+	if err := (*Auth)(nil).greet(nc, reply.Token); err != nil {
+		t.Fatal(err)
+	}
+	p.report(0)
+	var c *conn
+	until(t, "the sender to rest", func() bool {
+		for _, c = range *a.m.live.Load() {
+			c.sendMu.Lock()
+			defer c.sendMu.Unlock()
+			return !c.handed
+		}
+		return false
+	})
+	var batch store.Batch
+	first := appendDrafts(t, a.st, &batch, testDrafts(1, 1024))
+	var last record.PhysOffset
+	for range 10 {
+		last = appendDrafts(t, a.st, &batch, testDrafts(1, 1024))
+	}
+	if sent := c.sent.Load(); sent != int64(first) {
+		t.Fatalf("sent to %d without an acknowledgement, the first message ends at %d", sent, first)
+	}
+	p.report(int64(first))
+	until(t, "the rest", func() bool { return len(p.frames()) == 2 })
+	if f := p.frames()[1]; f.pos != int64(first) || f.size != int(last-first) {
+		t.Fatalf("a frame of %d bytes at %d", f.size, f.pos)
+	}
+	end := appendDrafts(t, a.st, &batch, testDrafts(1, holdBytes))
+	if sent := c.sent.Load(); sent != int64(end) {
+		t.Fatalf("%d bytes are held back", int64(end)-sent)
+	}
+}
+
 // waitGroupOf collects the ends of waits of a benchmark.
 type countWaiter struct {
 	left atomic.Int64

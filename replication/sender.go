@@ -49,6 +49,8 @@ const (
 	nearEnd     = 8 << 20   // so close to the end the store has the bytes in memory
 	pushFrames  = 4         // that the append path sends at most for one append
 	pushRounds  = 3
+	// holdBytes is what is held back at most while an acknowledgement is on its way.
+	holdBytes = 64 << 10
 )
 
 var frameBuffers = sync.Pool{New: func() any {
@@ -71,6 +73,13 @@ func (c *conn) push() {
 			c.sendMu.Unlock()
 			return
 		}
+		if c.holds() {
+			c.sendMu.Unlock()
+			if c.holds() {
+				return
+			}
+			continue // the acknowledgement came just now, and found the lock taken
+		}
 		r := c.send(pushFrames)
 		if r != rests || i == pushRounds {
 			c.handed = true
@@ -83,6 +92,15 @@ func (c *conn) push() {
 			return
 		}
 	}
+}
+
+// holds says whether what was appended waits for the slave's next acknowledgement,
+// which sends it (acknowledged calls push). The first message leaves at once; those
+// that come while the slave works on it leave together: one write, one read, one
+// append and one report for all of them. Slaves of ours acknowledge all they got.
+func (c *conn) holds() bool {
+	sent := c.sent.Load()
+	return c.ours() && c.ack.Load() < sent && int64(c.m.o.Log.Positions().Max)-sent < holdBytes
 }
 
 func (c *conn) behind() bool { return c.sent.Load() < int64(c.m.o.Log.Positions().Max) }
