@@ -160,8 +160,8 @@ func progressWithApache(t *testing.T, apache int) {
 		res, err := ask(p.slave.addr, 351, map[string]string{"topic": topic})
 		return err == nil && res.Code == 0 && routed(t, p.broker, topic)
 	})
-	c := p.startConsumer(group, topic, "java", 10*time.Millisecond)
-	ids := send(t, p.producer(t), 20000, textMessage(topic))
+	c := p.startConsumer(group, topic, "java", 30*time.Millisecond)
+	ids := send(t, p.producer(t), 12000, textMessage(topic))
 	<-time.After(65 * time.Second) // the original's slave takes its first copy after 62 s
 	before := p.progress(p.slave, group, topic, scenarioQueues)
 	if apache == 0 {
