@@ -21,12 +21,15 @@ func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 	if met {
 		return nil
 	}
-	addr, err := l.r.holder(ctx, l.addr)
+	st := l.r.o.Standing() // what is asked about, whatever the answers make of this broker
+	addr, err := l.r.holder(ctx, l.addr, st.ID)
 	if err != nil {
 		return nil // the registration itself will say what is wrong
 	}
-	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr) && (l.r.o.Newer == nil || !l.r.o.Newer(ctx, addr)) {
-		return &IdentityError{Name: l.r.o.Name, ID: l.r.o.Standing().ID, Addr: addr}
+	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr, st.ID) {
+		if st.isSlave() || l.r.o.Newer == nil || !l.r.o.Newer(ctx, addr) {
+			return &IdentityError{Name: l.r.o.Name, ID: st.ID, Addr: addr}
+		}
 	}
 	l.r.mu.Lock()
 	l.met = true
@@ -35,7 +38,7 @@ func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 }
 
 // holder asks a nameserver which address this name and id have.
-func (r *registrar) holder(ctx context.Context, nameserver string) (string, error) {
+func (r *registrar) holder(ctx context.Context, nameserver string, id int64) (string, error) {
 	resp, err := r.ask(ctx, nameserver, remoting.ReqGetBrokerClusterInfo)
 	if err != nil {
 		return "", err
@@ -44,13 +47,13 @@ func (r *registrar) holder(ctx context.Context, nameserver string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return c.BrokerAddrTable[r.o.Name].BrokerAddrs[r.o.Standing().ID], nil
+	return c.BrokerAddrTable[r.o.Name].BrokerAddrs[id], nil
 }
 
 // answersAsUs asks the broker at addr for its configuration (26) and, if name
 // and id are ours, for its start time (28): it may be this very process under
 // an address that it had before.
-func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
+func (r *registrar) answersAsUs(ctx context.Context, addr string, id int64) bool {
 	resp, err := r.ask(ctx, addr, remoting.ReqGetBrokerConfig)
 	if err != nil {
 		return false
@@ -60,7 +63,7 @@ func (r *registrar) answersAsUs(ctx context.Context, addr string) bool {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
 		values[key] = value
 	}
-	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(r.o.Standing().ID, 10) {
+	if values["brokerName"] != r.o.Name || values["brokerId"] != strconv.FormatInt(id, 10) {
 		return false
 	}
 	if resp, err = r.ask(ctx, addr, remoting.ReqGetBrokerRuntimeInfo); err != nil {

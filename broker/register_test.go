@@ -479,14 +479,18 @@ func TestRegisterIdentity(t *testing.T) {
 		registered string
 		broker     func(*world)
 		conflict   bool
+		slave      bool
 	}{
-		{"another broker answers as us", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), true},
-		{"it is we under an old address", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 777), false},
-		{"another broker lives there now", `{0:"10.0.0.9:10911"}`, answer("broker-b", 0, 1), false},
-		{"our name with another id lives there", `{0:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false},
-		{"nobody lives there", `{0:"10.0.0.9:10911"}`, func(*world) {}, false},
-		{"only a slave is registered", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false},
-		{"our own old registration", `{0:"10.0.0.1:10911"}`, func(*world) {}, false},
+		{"another broker answers as us", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), true, false},
+		{"it is we under an old address", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 777), false, false},
+		{"another broker lives there now", `{0:"10.0.0.9:10911"}`, answer("broker-b", 0, 1), false, false},
+		{"our name with another id lives there", `{0:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false},
+		{"nobody lives there", `{0:"10.0.0.9:10911"}`, func(*world) {}, false, false},
+		{"only a slave is registered", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false},
+		{"another slave answers as us", `{0:"10.0.0.8:10911",1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), true, true},
+		{"this slave under an old address", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 777), false, true},
+		{"a slave whose number the master has", `{1:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), false, true},
+		{"our own old registration", `{0:"10.0.0.1:10911"}`, func(*world) {}, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -497,7 +501,13 @@ func TestRegisterIdentity(t *testing.T) {
 					r.Reply(0, "", nil, []byte(`{"brokerAddrTable":{"broker-a":{"brokerAddrs":`+tt.registered+`,"brokerName":"broker-a","cluster":"C"}}}`))
 				}
 				tt.broker(w)
-				stop := w.run(w.registrar("ns:1"))
+				r := w.registrar("ns:1")
+				// As a broker's: a slave has a newer master, whoever asks.
+				r.o.Newer = func(context.Context, string) bool { return r.o.Standing().isSlave() }
+				if tt.slave {
+					r.o.Standing = func() *standing { return &standing{Role: Slave, ID: 1} }
+				}
+				stop := w.run(r)
 				pass(5 * time.Second)
 				synctest.Wait()
 				registered := len(ns.take()) > 0

@@ -178,7 +178,7 @@ func (r *registrar) holders(ctx context.Context) []string {
 	var wg sync.WaitGroup
 	for i, ns := range r.o.Namesrvs {
 		wg.Go(func() {
-			if addr, err := r.holder(ctx, ns); err == nil && addr != r.o.Addr {
+			if addr, err := r.holder(ctx, ns, r.o.Standing().ID); err == nil && addr != r.o.Addr {
 				found[i] = addr
 			}
 		})
