@@ -84,11 +84,11 @@ scenarios:
 	  cd testdata/compat && $(GO) test -count=1 -timeout 90m -tags scenarios -v -run '$(SCENARIO_TESTS)' . ; \
 	fi
 
-SCENARIO_TESTS = ^Test(SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|ApacheMaster|OurMaster|ProgressWith)
+SCENARIO_TESTS = ^Test(SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|Promote|ManyTopics|ApacheMaster|OurMaster|ProgressWith)
 
 scenarios-short: ## those that CI runs
 	cd testdata/compat && $(GO) test -count=1 -timeout 15m -tags scenarios \
-	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping)$$' . -scenario.bytes 67108864 -scenario.flaps 5
+	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping|Promote|PromoteByForce)$$' . -scenario.bytes 67108864 -scenario.flaps 5
 
 clean:
 	rm -rf mqctl cover.out .ci/bin $(COMPAT_JAVA)

@@ -385,6 +385,7 @@ type load struct {
 	ids      []string // SEND_OK
 	statuses map[primitive.SendStatus]int
 	errs     []error
+	longest  time.Duration // of the sends
 	bytes    atomic.Int64
 	stop     chan struct{}
 	done     chan struct{}
@@ -413,9 +414,11 @@ func (p *pair) load(topic string, every time.Duration, size int, retries int) *l
 			case <-tick.C:
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			begin := time.Now()
 			res, err := prod.SendSync(ctx, primitive.NewMessage(topic, body))
 			cancel()
 			l.mu.Lock()
+			l.longest = max(l.longest, time.Since(begin))
 			switch {
 			case err != nil:
 				l.errs = append(l.errs, err)
@@ -562,13 +565,21 @@ func consume(f []string) error {
 	}
 	var mu sync.Mutex
 	listen := func(_ context.Context, msgs ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		again := false
 		for _, m := range msgs {
 			if slow > 0 {
 				<-time.After(slow)
 			}
+			if mode == "retry" && m.ReconsumeTimes == 0 && m.QueueOffset%10 == 0 {
+				again = true
+				continue
+			}
 			mu.Lock()
 			fmt.Printf("got %s %d %d\n", m.MsgId, m.Queue.QueueId, m.QueueOffset)
 			mu.Unlock()
+		}
+		if again {
+			return consumer.ConsumeRetryLater, nil
 		}
 		return consumer.ConsumeSuccess, nil
 	}

@@ -3,13 +3,21 @@
 package compat
 
 import (
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/apache/rocketmq-client-go/v2/primitive"
 )
 
 // The role events that a pair must survive, each with real processes, a
@@ -347,6 +355,7 @@ func TestOtherConsumers(t *testing.T) {
 	p.pairTopic(topic, scenarioQueues)
 	orderly := p.startConsumer(name(t, "o"), topic, "orderly", 5*time.Millisecond)
 	broadcast := p.startConsumer(name(t, "b"), topic, "broadcast", 5*time.Millisecond)
+	retry := p.startConsumer(name(t, "r"), topic, "retry", 5*time.Millisecond)
 	ids := send(t, p.producer(t), 6000, textMessage(topic))
 	p.synced(20 * time.Second)
 	until(t, 60*time.Second, "both consume", func() bool {
@@ -373,6 +382,11 @@ func TestOtherConsumers(t *testing.T) {
 		return a == len(more) && b == len(more)
 	})
 	orderly.inOrder(t)
+	// Refused messages wait for a master that takes them back.
+	until(t, 100*time.Second, "every message that was refused once came again", func() bool {
+		n, _ := retry.has(append(slices.Clone(ids), more...))
+		return n == len(ids)+len(more)
+	})
 }
 
 // inOrder checks that the messages of each queue first came in their order.
@@ -500,4 +514,165 @@ func TestFlapping(t *testing.T) {
 	until(t, 120*time.Second, "every acknowledged message consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	p.synced(20 * time.Second)
 	p.sameLogs()
+}
+
+// TestPromote: the roles change there and back while a producer sends. It sees a
+// pause under a second and no error, and nothing acknowledged is lost; the new
+// roles survive restarts.
+func TestPromote(t *testing.T) {
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, "clustering", 0)
+	l := p.load(topic, 5*time.Millisecond, 512, 0)
+	until(t, 30*time.Second, "messages flow", func() bool { n, _ := c.count(); return n > 200 })
+	for round, id := range []string{"1", "0", "1"} {
+		before := time.Now()
+		items := p.json(0, "ha", "promote", pairName, "--id", id, "--planned", "--yes")
+		if len(items) == 0 {
+			t.Errorf("round %d: no steps shown", round)
+		}
+		t.Logf("round %d: id %s is master after %v", round, id, time.Since(before).Round(time.Millisecond))
+		n, _ := l.count()
+		until(t, 20*time.Second, "sends go on", func() bool { m, _ := l.count(); return m > n+200 })
+		until(t, 20*time.Second, "slave in sync", func() bool { return p.inSync() == 1 })
+	}
+	ids, errs := l.end()
+	if len(errs) > 0 {
+		t.Errorf("%d sends failed: %v", len(errs), errs[0])
+	}
+	if l.longest > time.Second {
+		t.Errorf("the longest send took %v", l.longest)
+	}
+	t.Logf("%d acknowledged, longest send %v", len(ids), l.longest.Round(time.Millisecond))
+	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	for _, n := range []*node{p.master, p.slave} {
+		n.kill(syscall.SIGTERM)
+	}
+	p.slave.start()
+	p.master.start()
+	until(t, 20*time.Second, "slave in sync after the restart", func() bool { return p.inSync() == 1 })
+	p.mqctl(t, 0, "wait", "role", pairName+"/1", "--is", "ASYNC_MASTER", "--for", "10s")
+	p.sameLogs()
+}
+
+// TestPromoteByForce: the master is dead and its slave takes over; the old master
+// comes back as a slave, and what only it had is set aside in a file.
+func TestPromoteByForce(t *testing.T) {
+	p := newPair(t)
+	topic := name(t, "t")
+	p.pairTopic(topic, scenarioQueues)
+	prod := p.producer(t)
+	kept := send(t, prod, 500, textMessage(topic))
+	p.synced(20 * time.Second)
+	p.slave.kill(syscall.SIGKILL)
+	send(t, prod, 50, textMessage(topic)) // these the slave never gets
+	tailEnd := p.end(p.master)
+	p.master.kill(syscall.SIGKILL)
+	p.slave.start()
+	p.mqctl(t, 7, "ha", "promote", pairName, "--id", "1", "--force", "--max-loss", "1KiB", "--yes")
+	p.json(0, "ha", "promote", pairName, "--id", "1", "--force", "--yes")
+	var more []string
+	until(t, 30*time.Second, "the new master takes sends", func() bool {
+		res, err := p.producer(t).SendSync(context.Background(), primitive.NewMessage(topic, []byte("new")))
+		if err != nil || res.Status != primitive.SendOK {
+			return false
+		}
+		more = append(more, res.MsgID)
+		return true
+	})
+	p.master.start()
+	until(t, 60*time.Second, "the old master follows", func() bool { return p.inSync() == 1 && p.end(p.master) == p.end(p.slave) })
+	p.sameLogs()
+	aside, err := filepath.Glob(filepath.Join(p.master.dir, "mqctl", "cut-*"))
+	if err != nil || len(aside) != 1 {
+		t.Errorf("what only the old master had (up to %d) is not set aside: %v %v", tailEnd, aside, err)
+	}
+	c := p.startConsumer(name(t, "g"), topic, "clustering", 0)
+	all := append(kept, more...)
+	until(t, 60*time.Second, "all that was replicated, and what came after", func() bool { n, _ := c.has(all); return n == len(all) })
+}
+
+// TestManyTopics (S11): a slave gets the tables of a large master at once, and
+// what changes within a second.
+func TestManyTopics(t *testing.T) {
+	const topics, queues, groups = 10_000, 8, 1_000
+	p := newNameserver(t)
+	p.master, p.slave = p.node(0), p.node(1)
+	p.broker.addr = p.master.addr
+	writeTables(t, p.master.dir, topics, queues, groups)
+	p.run()
+	ready := time.Now()
+	last := fmt.Sprintf("topic-%d", topics-1)
+	until(t, 5*time.Second, "all tables on the slave", func() bool {
+		res, err := ask(p.slave.addr, 351, map[string]string{"topic": last})
+		return err == nil && res.Code == 0 && p.number(p.slave, 14, fmt.Sprintf("group-%d", (topics-1)%groups), last, queues-1) == 7
+	})
+	t.Logf("tables on the slave %v after it was ready; %d KiB resident", time.Since(ready).Round(time.Millisecond), resident(p.slave.proc.cmd.Process.Pid))
+	for i := range 5 {
+		made := fmt.Sprintf("made-%d", i)
+		begin := time.Now()
+		p.createTopic(t, made, queues)
+		created := time.Now()
+		until(t, 2*time.Second, "new topic on the slave", func() bool {
+			res, err := ask(p.slave.addr, 351, map[string]string{"topic": made})
+			return err == nil && res.Code == 0
+		})
+		t.Logf("made in %v, on the slave %v later", created.Sub(begin).Round(time.Millisecond), time.Since(created).Round(time.Millisecond))
+	}
+}
+
+// writeTables makes the configuration of a broker with many topics.
+func writeTables(t *testing.T, dir string, topics, queues, groups int) {
+	t.Helper()
+	type object = map[string]any
+	version := object{"counter": 1, "timestamp": 1, "stateVersion": 0}
+	table, progress, subs := object{}, object{}, object{}
+	for i := range topics {
+		topic := fmt.Sprintf("topic-%d", i)
+		table[topic] = object{"topicName": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
+			"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": false, "attributes": object{}}
+		row := object{}
+		for q := range queues {
+			row[fmt.Sprint(q)] = 7
+		}
+		progress[fmt.Sprintf("%s@group-%d", topic, i%groups)] = row
+	}
+	for i := range groups {
+		group := fmt.Sprintf("group-%d", i)
+		subs[group] = object{"groupName": group, "consumeEnable": true, "consumeFromMinEnable": true, "consumeBroadcastEnable": true,
+			"retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1, "notifyConsumerIdsChangedEnable": true}
+	}
+	config := filepath.Join(dir, "config")
+	if err := os.MkdirAll(config, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, doc := range map[string]object{
+		"topics.json":            {"dataVersion": version, "topicConfigTable": table},
+		"subscriptionGroup.json": {"dataVersion": version, "subscriptionGroupTable": subs},
+		"consumerOffset.json":    {"dataVersion": version, "offsetTable": progress},
+	} {
+		text, err := json.Marshal(doc)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(config, file), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// resident is the memory of a process in KiB.
+func resident(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
 }
