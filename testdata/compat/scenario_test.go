@@ -383,9 +383,16 @@ func TestOtherConsumers(t *testing.T) {
 	})
 	orderly.inOrder(t)
 	// Refused messages wait for a master that takes them back.
+	all := append(slices.Clone(ids), more...)
+	defer func() {
+		if n, _ := retry.has(all); n < len(all) {
+			m, u := retry.count()
+			t.Logf("%d of %d came, %d messages %d ids; missing: first of ids %d, of more %d", n, len(all), m, u, retry.missing(ids), retry.missing(more))
+		}
+	}()
 	until(t, 100*time.Second, "every message that was refused once came again", func() bool {
-		n, _ := retry.has(append(slices.Clone(ids), more...))
-		return n == len(ids)+len(more)
+		n, _ := retry.has(all)
+		return n == len(all)
 	})
 }
 
@@ -675,4 +682,16 @@ func resident(pid int) int {
 		}
 	}
 	return 0
+}
+
+// missing says which of ids did not come: the first, and how many.
+func (c *consumerProcess) missing(ids []string) (at []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, id := range ids {
+		if c.ids[id] == 0 {
+			at = append(at, i)
+		}
+	}
+	return at
 }
