@@ -33,13 +33,37 @@ type sendBackHandler struct {
 // may have to make topics.
 func (h *sendBackHandler) serve(_ *session, r *remoting.Request) {
 	if !h.pool.fits(0) {
-		r.Reply(remoting.CodeSystemBusy, overloaded, nil, nil)
+		refuseBack(r, busyNow)
 		return
 	}
 	clone := r.Clone()
 	if !h.pool.submit(0, func(ctx context.Context) { h.guard(ctx, clone, h.back) }) {
-		r.Reply(remoting.CodeSystemBusy, overloaded, nil, nil)
+		refuseBack(r, busyNow)
 	}
+}
+
+var busyNow = verdict{code: remoting.CodeSystemBusy, remark: overloaded}
+
+// refuseBack refuses a send-back. The official Go client takes any answer for a
+// success and forgets the message; without one it keeps it and tries again some
+// seconds later. So what may succeed at another time, or at another broker, is not
+// answered there.
+func refuseBack(r *remoting.Request, v verdict) {
+	if r.Language == "GO" && passing(v.code) {
+		r.Drop()
+		return
+	}
+	r.Reply(v.code, v.remark, nil, nil)
+}
+
+// passing reports whether the reason of a refusal may pass: no master here, no
+// space, a permission that is being changed. What can never succeed is answered.
+func passing(code int) bool {
+	switch code {
+	case remoting.CodeServiceNotAvailable, remoting.CodeSystemBusy, remoting.CodeNoPermission:
+		return true
+	}
+	return false
 }
 
 // back answers one send-back.
@@ -50,14 +74,17 @@ func (h *sendBackHandler) back(ctx context.Context, r *remoting.Request) {
 		return
 	}
 	v := h.take(ctx, r, &q)
-	r.Reply(v.code, v.remark, nil, nil)
+	if r.Language != "GO" && v.code == remoting.CodeServiceNotAvailable {
+		v.code = remoting.CodeSystemError // as RocketMQ answers: the client sends it to another broker
+	}
+	refuseBack(r, v)
 }
 
 // take is the steps of a send-back. A slave stores nothing; the client sends the
 // message to another master then, as a new one.
 func (h *sendBackHandler) take(ctx context.Context, r *remoting.Request, q *header.ConsumerSendMsgBack) verdict {
 	if !h.stand.Load().takesSends() {
-		return refusef(remoting.CodeSystemError, "no master available along with %s", h.here.ip)
+		return refusef(remoting.CodeServiceNotAvailable, "no master available along with %s", h.here.ip)
 	}
 	g, err := h.groups.FindOrCreate(q.Group)
 	if v := created(g != nil, err, refusef(remoting.CodeSubscriptionGroupNotExist, "subscription group not exist, %s %s", q.Group, seeFAQ)); v != (verdict{}) {
@@ -139,10 +166,10 @@ func (h *sendBackHandler) put(ctx context.Context, m record.View, target *topic.
 	}
 	it, err := h.store.Append(ctx, h.store.Queue(string(d.Topic), d.QueueID), &d, false)
 	if err != nil {
-		return refusef(remoting.CodeSystemError, "%s: %v", it.Status, err)
+		return refusef(remoting.CodeServiceNotAvailable, "%s: %v", it.Status, err)
 	}
 	if it.Status != store.PutOK {
-		return refusef(remoting.CodeSystemError, "%s", it.Status)
+		return refusef(remoting.CodeServiceNotAvailable, "%s", it.Status)
 	}
 	return verdict{}
 }
