@@ -32,7 +32,7 @@ layers: ## do the imports keep to the picture in broker/ARCHITECTURE.md, and the
 
 lint: layers ## needs .ci/bin/golangci-lint: .ci/tools installs it
 	$(GO) vet ./...
-	cd testdata/compat && $(GO) vet . && $(GO) vet -tags java .
+	cd testdata/compat && for tags in none java scenarios scenarios,java; do $(GO) vet -tags $$tags . || exit 1; done
 	.ci/bin/golangci-lint run --config .ci/golangci.yml ./...
 
 check: build lint test race compat ## what CI runs, but for what needs Java
@@ -75,8 +75,7 @@ compat-java: compat-java-files ## the original's client, mqadmin, nameserver and
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin|Apache|Across' .
 
-# What a pair of brokers must survive: kills, returns, freezes. About 40 minutes; with Java and Maven also the original's client and broker.
-scenarios:
+scenarios: ## what a pair of brokers must survive: kills, returns, freezes; with Java and Maven also the original's client and broker (half an hour)
 	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
 	  cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	    $(GO) test -count=1 -timeout 90m -tags scenarios,java -v -run '$(SCENARIO_TESTS)' . ; \
