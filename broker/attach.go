@@ -33,13 +33,14 @@ type hello struct {
 	Max        int64  `json:"maxOffset"` // end of the log
 	Readable   bool   `json:"readable"`  // serves pulls
 	Master     bool   `json:"master"`
+	Role       string `json:"role,omitempty"`
 }
 
 // ourHello describes this broker.
 func (b *Broker) ourHello() hello {
 	s := b.stand.Load()
 	return hello{BrokerName: b.here.name, BrokerID: s.ID, Addr: b.Addr(), Epoch: s.Epoch, Max: int64(b.store.Positions().Max),
-		Readable: b.readable(), Master: !s.isSlave()}
+		Readable: b.readable(), Master: !s.isSlave(), Role: s.Role.String()}
 }
 
 // readable says whether this broker serves pulls of readers that were sent here.

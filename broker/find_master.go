@@ -25,7 +25,7 @@ func (b *Broker) findFixed(ctx context.Context, f *finder) {
 	guess := remotingBeside(fixed)
 	found := b.sayHello(ctx, guess)
 	if !found {
-		_, _, err := b.askReadable(ctx, guess)
+		_, _, _, err := b.askReadable(ctx, guess)
 		found = err == nil
 	}
 	if found {

@@ -254,6 +254,7 @@ func (b *Broker) sayHello(ctx context.Context, master string) bool {
 		return false
 	}
 	h.Addr = master
+	b.masterEnd.heard(h.Role)
 	if b.ha.known.tell(h, b.opts.Now()) {
 		b.ha.poke()
 	}
@@ -270,9 +271,12 @@ func (b *Broker) askForeigners(ctx context.Context) {
 		}
 	}
 	for _, addr := range addrs {
-		readable, master, err := b.askReadable(ctx, addr)
+		readable, master, role, err := b.askReadable(ctx, addr)
 		if err != nil {
 			continue // what it said before grows old
+		}
+		if s.isSlave() && addr == s.Master {
+			b.masterEnd.heard(role)
 		}
 		changed := b.ha.known.change(addr, func(p *peerFacts) {
 			p.readable, p.said = readable || master, b.opts.Now()
@@ -283,16 +287,16 @@ func (b *Broker) askForeigners(ctx context.Context) {
 	}
 }
 
-// askReadable reads from a broker's configuration whether it serves pulls.
-func (b *Broker) askReadable(ctx context.Context, addr string) (readable, master bool, err error) {
+// askReadable reads from a broker's configuration whether it serves pulls, and its role.
+func (b *Broker) askReadable(ctx context.Context, addr string) (readable, master bool, role string, err error) {
 	resp, err := b.askMaster(ctx, addr, remoting.ReqGetBrokerConfig, nil, nil)
 	if err == nil {
 		err = resp.Err()
 	}
 	if err != nil {
-		return false, false, err
+		return false, false, "", err
 	}
-	values := map[string]string{"slaveReadEnable": "", "brokerPermission": "", "brokerId": "", "brokerName": ""}
+	values := map[string]string{"slaveReadEnable": "", "brokerPermission": "", "brokerId": "", "brokerName": "", "brokerRole": ""}
 	for line := range strings.Lines(string(resp.Body)) {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
 		if _, wanted := values[key]; wanted {
@@ -300,12 +304,12 @@ func (b *Broker) askReadable(ctx context.Context, addr string) (readable, master
 		}
 	}
 	if values["brokerName"] != b.here.name {
-		return false, false, errors.New("another broker lives there")
+		return false, false, "", errors.New("another broker lives there")
 	}
 	permission, err := strconv.Atoi(values["brokerPermission"])
 	if err != nil {
-		return false, false, err
+		return false, false, "", err
 	}
 	may := permission&4 != 0
-	return may && values["slaveReadEnable"] == "true", may && values["brokerId"] == "0", nil
+	return may && values["slaveReadEnable"] == "true", may && values["brokerId"] == "0", values["brokerRole"], nil
 }

@@ -282,3 +282,34 @@ func TestForcedAndBack(t *testing.T) {
 		}
 	})
 }
+
+// A slave knows what kind of master it has, also in its next run, and as a former
+// master: a forced promotion goes on with it.
+func TestMasterRoleIsKept(t *testing.T) {
+	for _, role := range []Role{SyncMaster, AsyncMaster} {
+		t.Run(role.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := newPair(t)
+				kind := func(o *Options) { o.Role = role }
+				p.startMaster(switchable, kind)
+				p.startSlave(switchable)
+				p.caughtUp()
+				wants := func(r *rig, when string) {
+					if st := r.step(0, "step", "status"); st.MasterRole != role.String() {
+						t.Errorf("%s, the master was %q", when, st.MasterRole)
+					}
+				}
+				<-time.After(12 * time.Second)
+				wants(p.s, "while it lives")
+				promote(p.m, p.s, 1)
+				wants(p.m, "just demoted")
+				promote(p.s, p.m, 2)
+				<-time.After(12 * time.Second)
+				p.s.stop()
+				p.m.stop()
+				p.startSlave(switchable)
+				wants(p.s, "in the next run")
+			})
+		})
+	}
+}

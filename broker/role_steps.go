@@ -172,8 +172,10 @@ func (b *Broker) following() (following, bool) {
 		return following{}, false
 	}
 	st := b.ha.slave.Status()
-	f := following{Connected: st.Connected, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: st.MasterEndAt,
+	heard := st.Connected && b.opts.Now().Sub(st.LastRead) <= silentAfter // else a frozen master is none, though its sockets stay open
+	f := following{Connected: heard, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: st.MasterEndAt,
 		State: string(st.State), Why: st.Sentence, Aside: st.Aside}
+	f.Role = b.masterEnd.masterRole()
 	if f.EndAt.IsZero() {
 		f.End, f.EndAt = b.masterEnd.known()
 	}

@@ -28,12 +28,13 @@ const (
 // as none.
 const masterEndName = "masterEnd.json"
 
-// masterEnd is the newest known end of the master's log.
+// masterEnd is the newest known end of the master's log, and what kind of master it is.
 type masterEnd struct {
 	fs   vfs.FS
 	path string
 
 	mu    sync.Mutex // held for assignments only
+	role  string     // what the master said last: SYNC_MASTER or ASYNC_MASTER; empty: nothing yet
 	saved endRecord
 }
 
@@ -41,6 +42,9 @@ type endRecord struct {
 	End   int64 `json:"end"`
 	At    int64 `json:"at"` // ms since 1970
 	Epoch int64 `json:"epoch"`
+	// Role is the master's. Who takes its place by force goes on with it: else a
+	// name whose sends waited for two copies would do with one, and nobody had asked for that.
+	Role string `json:"role,omitempty"`
 }
 
 // loadMasterEnd reads what the last run knew.
@@ -50,7 +54,25 @@ func loadMasterEnd(fsys vfs.FS, root string) *masterEnd {
 	if err != nil || json.Unmarshal(data, &m.saved) != nil || m.saved.End < 0 || m.saved.At < 0 {
 		m.saved = endRecord{}
 	}
+	m.heard(m.saved.Role)
 	return m
+}
+
+// heard takes in what kind of master the master is; anything else is no news.
+func (m *masterEnd) heard(role string) {
+	if role != SyncMaster.String() && role != AsyncMaster.String() {
+		return
+	}
+	m.mu.Lock()
+	m.role = role
+	m.mu.Unlock()
+}
+
+// masterRole is what the master was when it was last heard; empty if it never was.
+func (m *masterEnd) masterRole() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.role
 }
 
 // known is the end and when it was heard; a zero time if never.
@@ -67,6 +89,7 @@ func (m *masterEnd) known() (int64, time.Time) {
 func (m *masterEnd) keep(end int64, at time.Time, epoch int64) error {
 	next := endRecord{End: end, At: at.UnixMilli(), Epoch: epoch}
 	m.mu.Lock()
+	next.Role = m.role
 	same := at.IsZero() || next == m.saved
 	m.mu.Unlock()
 	if same {

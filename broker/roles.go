@@ -61,6 +61,7 @@ type following struct {
 	Refused    bool // nobody listens at the master's address
 	End        int64
 	EndAt      time.Time // zero: never heard
+	Role       string    // of the master when it was last heard; empty: never
 	State, Why string
 	Aside      string
 }
@@ -480,6 +481,7 @@ func (r *roles) status() *body.RoleStatus {
 	}
 	r.mu.Unlock()
 	if f, ok := r.o.Following(); ok {
+		s.MasterRole = f.Role
 		s.Connected, s.MasterEnd, s.State, s.Why, s.Aside = f.Connected, f.End, f.State, f.Why, f.Aside
 		if !f.EndAt.IsZero() {
 			s.MasterEndAt = f.EndAt.UnixMilli()

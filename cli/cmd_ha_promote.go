@@ -579,6 +579,9 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	ctx, stop := steady(ctx)
 	defer stop()
 	role := asyncMaster
+	if t.MasterRole != "" {
+		role = t.MasterRole // what was promised to senders goes on
+	}
 	st, err := s.role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
 	if err != nil {
 		done(stateFailed, "%v", err)

@@ -72,6 +72,7 @@ type RoleStatus struct {
 	// Of a slave: its master, and the newest end of the master's log it has heard of.
 	MasterAddr  string `json:"masterAddr,omitempty"`
 	MasterAlive bool   `json:"masterAlive"`
+	MasterRole  string `json:"masterRole,omitempty"` // when it was last heard
 	Connected   bool   `json:"connected"`
 	MasterEnd   int64  `json:"masterMaxOffset"`
 	MasterEndAt int64  `json:"masterMaxOffsetAt"` // 0: never heard
