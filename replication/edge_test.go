@@ -307,6 +307,38 @@ var edgeSlave = map[string]func(t *testing.T, o *oddRun){
 	},
 }
 
+// TestHalfLargeFrame: what came of a frame that never ends is not lost, although the
+// slave gathers large frames before it appends.
+func TestHalfLargeFrame(t *testing.T) {
+	for what, end := range map[string]func(p *peer){
+		"the master dies":  func(p *peer) { p.Close() },
+		"the master hangs": func(*peer) { <-time.After(6 * time.Second) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				oddMaster(t, func(t *testing.T, o *oddRun) {
+					next := o.n.log.clone()
+					from := next.end()
+					for range 5 {
+						next.put(strings.Repeat("z", 900))
+					}
+					p := o.accept(t)
+					b := make([]byte, headerSize)
+					putHeader(b, from, maxOurBody)
+					p.Write(append(b, next.b[from:]...))
+					synctest.Wait()
+					if o.n.log.end() != from {
+						t.Fatal("it does not gather")
+					}
+					end(p)
+					synctest.Wait()
+					sameLogs(t, next, o.n.log)
+				})
+			})
+		})
+	}
+}
+
 func oddMaster(t *testing.T, do func(t *testing.T, o *oddRun)) {
 	log := newMemLog(goldenSeg)
 	for log.end() < 2*goldenSeg+50000 {

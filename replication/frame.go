@@ -20,7 +20,7 @@ const (
 	// 4 MiB together with its header. It never gets through a larger one.
 	maxApacheBody = 4<<20 - headerSize
 	// maxOurBody is the largest body between nodes of ours.
-	maxOurBody = 1 << 20
+	maxOurBody = 2 << 20
 	// maxBody is what a slave takes from anybody.
 	maxBody = 4 << 20
 )

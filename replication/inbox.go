@@ -8,7 +8,7 @@ import (
 
 const (
 	idleInbox   = 64 << 10
-	usualInbox  = 2 << 20
+	usualInbox  = 4 << 20
 	maxInbox    = store.MaxRawRecord + maxBody // of an unfinished record and what came behind it
 	readAhead   = 256 << 10                    // that one read may bring where frame headers lie between
 	directlyFor = 64 << 10                     // from so many missing bytes on, a body is read for itself
@@ -30,13 +30,20 @@ type inbox struct {
 	buf  []byte
 	n    int
 	raw  int
-	body int   // bytes of the current frame that are still to come
+	size int   // of the current frame's body
+	body int   // bytes of it that are still to come
 	next int64 // position of the first byte that is not there
 	// anchor decides about the position of the first frame with a body when the
 	// slave left the start to the master; nil once it is known.
 	anchor func(pos int64) error
 	end    int64 // highest position that a frame spoke of
 	frames int64
+}
+
+// gathers says whether to wait for more before anything is appended: the rest of a
+// frame so large as only a copy has them is on its way.
+func (in *inbox) gathers() bool {
+	return in.body > 0 && in.size > memoryFrame && in.n < maxOurBody
 }
 
 // space is where the next bytes of the stream go.
@@ -104,7 +111,7 @@ func (in *inbox) header(pos int64, size int) error {
 	if pos != in.next {
 		return &streamError{fmt.Sprintf("the master sends from %d, and the next byte here is %d", pos, in.next)}
 	}
-	in.body = size
+	in.size, in.body = size, size
 	in.end = max(in.end, pos+int64(size))
 	return nil
 }

@@ -94,6 +94,11 @@ func (r *receiver) readLoop() error {
 		if err == nil {
 			continue
 		}
+		if r.in.gathers() { // the rest may never come
+			if aerr := r.append(); aerr != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+				return r.explain(aerr)
+			}
+		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			if errors.Is(err, io.EOF) {
 				return errors.New("the master closed the connection")
@@ -141,10 +146,18 @@ func (r *receiver) took(k int) error {
 		s.masterEnd.Store(max(r.in.end, s.masterEnd.Load()))
 		s.masterEndAt.Store(r.readAt.UnixNano())
 	}
-	if r.in.n == 0 {
+	if r.in.n == 0 || r.in.gathers() {
 		r.measure()
 		return nil
 	}
+	err := r.append()
+	r.measure()
+	return err
+}
+
+// append offers the log what is there, and reports.
+func (r *receiver) append() error {
+	s := r.s
 	n, err := s.o.Log.AppendRaw(r.in.log())
 	if n > 0 {
 		if derr := r.in.drop(n); err == nil {
@@ -162,7 +175,6 @@ func (r *receiver) took(k int) error {
 	} else if err == nil {
 		err = r.in.drop(0)
 	}
-	r.measure()
 	return err
 }
 

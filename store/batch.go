@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 
 	"mqctl/store/internal/keyindex"
@@ -225,24 +226,35 @@ type Properties struct {
 }
 
 func (p *Properties) parse(props []byte) {
-	for {
-		name, value, rest, ok := record.NextProperty(props)
-		if !ok {
-			return
+	for len(props) > 0 {
+		entry := props
+		if i := bytes.IndexByte(props, record.PropertyEnd); i >= 0 {
+			entry, props = props[:i:i], props[i+1:]
+		} else {
+			props = nil
 		}
-		props = rest
-		switch string(name) {
-		case record.PropertyTags:
-			p.Tags = value
-		case record.PropertyUniqueKey:
+		if len(entry) == 0 {
+			continue
+		}
+		switch entry[0] { // most entries are none of ours
+		case record.PropertyTags[0]:
+			valueOf(entry, record.PropertyTags, &p.Tags)
+		case record.PropertyUniqueKey[0]:
 			if p.UniqueKey == nil {
-				p.UniqueKey = value
+				valueOf(entry, record.PropertyUniqueKey, &p.UniqueKey)
 			}
-		case record.PropertyKeys:
-			p.Keys = value
-		case record.PropertyDelay:
-			p.Delay = value
+		case record.PropertyKeys[0]:
+			valueOf(entry, record.PropertyKeys, &p.Keys)
+		case record.PropertyDelay[0]:
+			valueOf(entry, record.PropertyDelay, &p.Delay)
 		}
+	}
+}
+
+// valueOf sets value if entry has this name and is not empty.
+func valueOf(entry []byte, name string, value *[]byte) {
+	if n := len(name); len(entry) > n+1 && entry[n] == record.PropertySep && string(entry[:n]) == name {
+		*value = entry[n+1:]
 	}
 }
 

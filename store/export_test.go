@@ -27,3 +27,9 @@ func RewriteCutNote(b []byte) ([]byte, error) {
 	}
 	return c.encode(), nil
 }
+
+// ParseProperties is what the store finds in property text.
+func ParseProperties(text []byte) (p Properties) {
+	p.parse(text)
+	return p
+}

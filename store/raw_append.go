@@ -27,15 +27,21 @@ func (e *RawError) Error() string {
 
 // rawState is what AppendRaw knows between two calls.
 type rawState struct {
-	mu    sync.Mutex // one append, cut or change of role at a time; before keeper.mu
-	padTo int64      // up to where padding goes on that a call left unfinished
-	note  blankNote  // of the newest blank, if it needs one
-	piece rawPiece   // reused
+	mu     sync.Mutex  // one append, cut or change of role at a time; before keeper.mu
+	padTo  int64       // up to where padding goes on that a call left unfinished
+	note   blankNote   // of the newest blank, if it needs one
+	pieces [2]rawPiece // reused: one is written while the other is checked
 }
+
+// rawPieceBytes is about how much AppendRaw writes at once. More than that comes only
+// while a copy is far behind. Then the next piece is checked while one is written, and
+// nothing is kept in memory for readers.
+const rawPieceBytes = 512 << 10
 
 // rawPiece is what one write takes: whole records of one segment, and padding.
 type rawPiece struct {
 	bytes    int
+	more     bool  // it could be taken no further, but what follows may be a piece
 	padTo    int64 // as in rawState, after the piece
 	blank    int64 // where a blank begins, -1 if none does
 	pending  pending
@@ -61,14 +67,7 @@ func (s *Store) AppendRaw(p []byte) (n int, err error) {
 	if err := s.broken(); err != nil {
 		return 0, err
 	}
-	for n < len(p) && err == nil {
-		var taken int
-		if taken, err = s.appendPiece(p[n:]); taken == 0 {
-			break
-		}
-		n += taken
-	}
-	if n == 0 {
+	if n, err = s.appendPieces(p); n == 0 {
 		return 0, err
 	}
 	if s.log.NeedsPrepare() {
@@ -82,35 +81,64 @@ func (s *Store) AppendRaw(p []byte) (n int, err error) {
 	return n, err
 }
 
-// appendPiece takes what p has for one segment. The caller holds raw.mu.
-func (s *Store) appendPiece(p []byte) (int, error) {
-	pc := &s.raw.piece
-	bad := s.checkPiece(pc, p)
-	if pc.bytes == 0 {
-		return 0, bad
+// appendPieces checks and writes p piece by piece. The caller holds raw.mu.
+func (s *Store) appendPieces(p []byte) (n int, err error) {
+	pc, next := &s.raw.pieces[0], &s.raw.pieces[1]
+	begin, bulk := s.log.End(), len(p) > rawPieceBytes
+	bad := s.checkPiece(pc, p, begin, s.raw.padTo)
+	for pc.bytes > 0 && bad == nil && pc.more && n+pc.bytes < len(p) {
+		piece := p[n : n+pc.bytes]
+		written := make(chan error, 1)
+		go func(pc *rawPiece) { // ends before we return
+			err := s.writePiece(pc, piece, bulk)
+			if err == nil {
+				s.dispatch()
+			}
+			written <- err
+		}(pc)
+		bad = s.checkPiece(next, p[n+pc.bytes:], begin+int64(n+pc.bytes), pc.padTo)
+		if err := <-written; err != nil {
+			return n, err
+		}
+		n += pc.bytes
+		pc, next = next, pc
 	}
+	if pc.bytes > 0 {
+		if err := s.writePiece(pc, p[n:n+pc.bytes], bulk); err != nil {
+			return n, err
+		}
+	}
+	return n + pc.bytes, bad
+}
+
+// writePiece appends a checked piece. The holder of raw.mu waits for it.
+func (s *Store) writePiece(pc *rawPiece, p []byte, bulk bool) error {
 	if err := s.rawRoom(); err != nil {
-		return 0, err
+		return err
 	}
-	if err := s.noteBlank(pc, p[:pc.bytes]); err != nil {
-		return 0, err
+	if err := s.noteBlank(pc, p); err != nil {
+		return err
 	}
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
 	if s.closed.Load() {
-		return 0, ErrClosed
+		return ErrClosed
 	}
-	if err, sick := s.log.Write(p[:pc.bytes]); err != nil {
+	write := s.log.Write
+	if bulk {
+		write = s.log.WriteBulk
+	}
+	if err, sick := write(p); err != nil {
 		if vfs.DiskFull(err) && !sick {
 			s.setFull(true)
 		} else {
 			s.setSick(fmt.Errorf("write the commit log: %w", err))
 		}
-		return 0, fmt.Errorf("write the commit log: %w", err)
+		return fmt.Errorf("write the commit log: %w", err)
 	}
 	s.raw.padTo = pc.padTo
 	s.pushRaw(pc)
-	return pc.bytes, bad
+	return nil
 }
 
 // pushRaw hands the records of a piece to dispatch. The caller holds appendMu.
@@ -150,18 +178,19 @@ func (s *Store) rawRoom() error {
 	return nil
 }
 
-// checkPiece finds out how much of p can be written, up to the end of a segment
-// at most, and what is to be dispatched of it.
-func (s *Store) checkPiece(pc *rawPiece, p []byte) error {
-	begin := s.log.End()
+// checkPiece finds out how much of p, which lies at begin, can be written at once,
+// up to the end of a segment at most, and what is to be dispatched of it. Padding goes
+// on up to padTo.
+func (s *Store) checkPiece(pc *rawPiece, p []byte, begin, padTo int64) error {
 	segEnd := s.log.SegmentEnd(begin)
-	pc.bytes, pc.padTo, pc.blank, pc.lastPhys = 0, s.raw.padTo, -1, -1
+	pc.bytes, pc.more, pc.padTo, pc.blank, pc.lastPhys = 0, false, padTo, -1, -1
 	pc.pending.reset()
 	for pc.bytes < len(p) {
 		rest := p[pc.bytes:]
 		pos := begin + int64(pc.bytes)
 		left := segEnd - pos
-		if left == 0 {
+		if left == 0 || pc.bytes >= rawPieceBytes {
+			pc.more = true
 			return nil
 		}
 		if left < record.BlankSize {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"mqctl/store"
@@ -283,5 +284,72 @@ func TestAppendRawRefuses(t *testing.T) {
 			t.Errorf("%s: the log ends at %d", c.name, pos.Max)
 		}
 		closeStore(t, s)
+	}
+}
+
+// TestAppendRawPieces offers a part of a log that is far larger than one write, whole
+// and with damage in its middle.
+func TestAppendRawPieces(t *testing.T) {
+	burst := newRawBurst(t, 4096)
+	open := func() *store.Store {
+		o := replica(vfs.NewMem())
+		o.CommitLogBytes = 64 << 20
+		s, _ := open(t, o)
+		t.Cleanup(func() { closeStore(t, s) })
+		return s
+	}
+	s := open()
+	if n, err := s.AppendRaw(burst.bytes); n != len(burst.bytes) || err != nil {
+		t.Fatal(n, err)
+	}
+	if !bytes.Equal(rawBytes(t, s), burst.bytes) || s.Positions().Dispatched != s.Positions().Max {
+		t.Fatal("the replica differs")
+	}
+	for _, at := range []int{0, 700, 1500, 4095} {
+		s, begin := open(), int(burst.records[at].PhysOffset())
+		bad := bytes.Clone(burst.bytes)
+		bad[begin+len(burst.records[at].Raw())/2] ^= 1 // its body
+		n, err := s.AppendRaw(bad)
+		var raw *store.RawError
+		if n != begin || !errors.As(err, &raw) || int(raw.At) != begin {
+			t.Fatal(at, n, begin, err)
+		}
+		if !bytes.Equal(rawBytes(t, s), burst.bytes[:begin]) {
+			t.Fatal("not what comes before the damage")
+		}
+		if n, err := s.AppendRaw(burst.bytes[begin:]); begin+n != len(burst.bytes) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+}
+
+// TestPropertiesParse compares the store's own walk over property text with record's.
+func TestPropertiesParse(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	parts := []string{"TAGS", "KEYS", "UNIQ_KEY", "DELAY", "WAIT", "T", "", "\x01", "\x02", "a", "1 2", "TAGSX", "\x01\x02", "\x02"}
+	for range 200000 {
+		var text []byte
+		for range rnd.IntN(12) {
+			text = append(text, parts[rnd.IntN(len(parts))]...)
+		}
+		var want store.Properties
+		record.EachProperty(text, func(name, value []byte) bool {
+			switch string(name) {
+			case "TAGS":
+				want.Tags = value
+			case "KEYS":
+				want.Keys = value
+			case "DELAY":
+				want.Delay = value
+			case "UNIQ_KEY":
+				if want.UniqueKey == nil {
+					want.UniqueKey = value
+				}
+			}
+			return true
+		})
+		if got := store.ParseProperties(text); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: %q, expected %q", text, got, want)
+		}
 	}
 }

@@ -126,6 +126,15 @@ func (l *Log) Room() int64 {
 // appended, and what the disk got of it is zeroed again; if even that fails the
 // second result is true: the log must not be written any more. Append lock.
 func (l *Log) Write(p []byte) (err error, sick bool) {
+	if err, sick = l.WriteBulk(p); err == nil {
+		l.tail.append(l.end.Load()-int64(len(p)), p)
+	}
+	return err, sick
+}
+
+// WriteBulk is Write of bytes that nobody is going to read soon: they are not kept
+// in memory.
+func (l *Log) WriteBulk(p []byte) (err error, sick bool) {
 	end := l.end.Load()
 	n, err := l.active.f.WriteAt(p, end-l.active.base)
 	if err == nil && n < len(p) {
@@ -137,7 +146,6 @@ func (l *Log) Write(p []byte) (err error, sick bool) {
 		}
 		return err, false
 	}
-	l.tail.append(end, p)
 	l.end.Store(end + int64(len(p)))
 	return nil, false
 }
