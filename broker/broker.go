@@ -202,7 +202,9 @@ func (b *Broker) build(levels int32) {
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled,
 		gate: b.newGate(), slaves: b.ha.master, divert: b.divertSend}
-	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, start: b.start, now: now}
+	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, now: now}
+	commits.since.Store(b.start.UnixNano())
+	b.onStanding(commits.moved)
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
 		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand,
 		peers: &b.peers, acked: b.ha.master.AckedBy, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}

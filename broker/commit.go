@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"sync/atomic"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -15,8 +16,18 @@ type committer struct {
 	offsets *subgroup.Offsets
 	store   *store.Store
 	stand   *standingRef
-	start   time.Time
 	now     func() time.Time
+	// since is when clients began to come here, in Unix ns: the start, the last change
+	// of role, or when a slave lost its master.
+	since atomic.Int64
+}
+
+// moved notes a change after which clients may come that were elsewhere: their
+// commits can arrive before their first heartbeat.
+func (c *committer) moved(old, next *standing) {
+	if old.Role != next.Role || old.MasterAlive && !next.MasterAlive {
+		c.since.Store(c.now().UnixNano())
+	}
 }
 
 // commit stores one commit of a client. Most are above what is stored and cost
@@ -31,7 +42,7 @@ func (c *committer) commit(conn *remoting.Conn, group, topic []byte, queue int32
 	}
 	x.Reset = string(ext.Bytes("reset")) == "true"
 	x.Master = !c.stand.Load().isSlave()
-	x.ServingFor = now.Sub(c.start).Milliseconds()
+	x.ServingFor = (now.UnixNano() - c.since.Load()) / int64(time.Millisecond)
 	if view := c.members.GroupBytes(group); view != nil {
 		x.AnyMember = true
 		for i := range view.Clients {

@@ -1,10 +1,13 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/subgroup"
@@ -58,5 +61,43 @@ func TestHeartbeatLimits(t *testing.T) {
 		if r.b.groups.Get("many0") != nil || len(r.b.members.AllProducers()) != 0 {
 			t.Error("a refused heartbeat left something")
 		}
+	})
+}
+
+// TestCommitAfterMove: right after a start or a change of role, clients may commit
+// before their first heartbeat, so a lower commit of a stranger is no intent to go
+// back; later it is.
+func TestCommitAfterMove(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.mustSend("T", 0, "x")
+		if _, err := r.b.groups.Put(subgroup.Defaults("g")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the queue must be as long as the commits say
+			for range 60 {
+				r.mustSend("T", 0, "x")
+			}
+		}
+		commit := func(offset, want int64) {
+			t.Helper()
+			c := r.newClient(remoting.JSON)
+			defer c.Close()
+			ext := map[string]string{"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": strconv.FormatInt(offset, 10)}
+			r.wants(r.callOn(c, r.b.Addr(), 15, ext, nil), 0, "")
+			if got, _ := r.b.offsets.Query([]byte("g"), []byte("T"), 0); got != want {
+				t.Errorf("after a commit of %d: %d, want %d", offset, got, want)
+			}
+		}
+		commit(100, 100)
+		commit(50, 100)
+		<-time.After(41 * time.Second)
+		commit(50, 50)
+		if err := r.b.setStanding(context.Background(), func(s *standing) { s.Role = SyncMaster }); err != nil {
+			t.Fatal(err)
+		}
+		commit(20, 50)
+		<-time.After(41 * time.Second)
+		commit(20, 20)
 	})
 }
