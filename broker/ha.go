@@ -182,7 +182,7 @@ func (b *Broker) setStanding(ctx context.Context, change func(s *standing)) erro
 	}
 	if next.isSlave() {
 		if !old.isSlave() {
-			b.masterEnd.heard(old.Role.String()) // the next one's, until that says so itself
+			b.masterEnd.begin(old.Role.String()) // the next one's, until that says so itself
 			h.master.AbortWaits()
 		}
 		h.slave.SetMaster(next.Master, next.HA)

@@ -12,6 +12,7 @@ import (
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
+	"mqctl/replication"
 )
 
 // switchable lets a replica change its role and relay.
@@ -312,4 +313,43 @@ func TestMasterRoleIsKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A master that was a slave before, and loses its place to a forced promotion while it
+// runs (frozen, or cut off), compares its log with the new master's before anything
+// else. What it knew as a slave does not count: its state of then was SYNCING.
+func TestForcedWhileTheOldMasterRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		p.startMaster(switchable)
+		p.startSlave(switchable)
+		p.sendBodies(0, 10)
+		p.caughtUp()
+		promote(p.m, p.s, 1)
+		<-time.After(3 * time.Second) // the other one follows
+		promote(p.s, p.m, 2)
+		<-time.After(3 * time.Second)
+		if st := p.m.step(0, "step", "status"); st.MasterEnd != 0 || st.MasterEndAt != 0 {
+			t.Errorf("a master knows of its master: %+v", st)
+		}
+		p.s.stop()
+		p.sendBodies(10, 15) // only here
+		extra := p.m.b.store.Positions().Max
+		p.net.mu.Lock()
+		cut := p.net.listeners
+		p.net.listeners = map[string]*pipeListener{nsAddr: cut[nsAddr]}
+		p.net.mu.Unlock()
+		p.startSlave(switchable)
+		<-time.After(12 * time.Second)
+		p.s.step(0, "step", "promote", "epoch", "3", "force", "true", "role", "ASYNC_MASTER")
+		p.s.mustSend("T", 0, "new")
+		<-time.After(30 * time.Second)
+		st := p.m.step(0, "step", "status")
+		if st.Role != Slave.String() || st.Aside == "" || st.State != string(replication.Syncing) || st.Max >= int64(extra) {
+			t.Fatalf("the old master: %+v", st)
+		}
+		p.m, p.s = p.s, p.m
+		p.caughtUp()
+		p.sameLogs()
+	})
 }

@@ -68,6 +68,14 @@ func (m *masterEnd) heard(role string) {
 	m.mu.Unlock()
 }
 
+// begin forgets the end of an earlier master's log: this broker was the master since then.
+func (m *masterEnd) begin(role string) {
+	m.heard(role)
+	m.mu.Lock()
+	m.saved = endRecord{}
+	m.mu.Unlock()
+}
+
 // masterRole is what the master was when it was last heard; empty if it never was.
 func (m *masterEnd) masterRole() string {
 	m.mu.Lock()

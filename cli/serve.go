@@ -369,6 +369,9 @@ func startError(c *call, cfg *broker.Config, err error) error {
 	case errors.As(err, &who):
 		m = fail(ExitIdentityConflict, "IDENTITY_CONFLICT", "%s/%d is already registered from %s", who.Name, who.ID, who.Addr).
 			because("two masters of one name split the queues; this process did not register").try("another --name")
+		if who.ID > 0 {
+			m = m.because("two brokers of one id are one replica to their master, and readers find either; this process did not register").try("another --id")
+		}
 	case errors.As(err, &damaged):
 		m = fail(ExitStoreDamaged, "STORE_DAMAGED", "%s: %s", damaged.Where, damaged.What)
 		if damaged.Err != nil {

@@ -178,8 +178,19 @@ func (s *Slave) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
-	s.setConnected(false)
+	s.rest()
 	return nil
+}
+
+// rest forgets what was true of the master that is not followed any more. The next
+// Run may follow another one, and nobody may take its log for compared before it was.
+func (s *Slave) rest() {
+	s.setConnected(false)
+	s.mu.Lock()
+	s.st.State, s.st.Sentence = Connecting, "follows nobody now"
+	s.mu.Unlock()
+	s.masterEnd.Store(0)
+	s.masterEndAt.Store(0)
 }
 
 // ended makes the reason why a session ended visible, and says how long to wait.
