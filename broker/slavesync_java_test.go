@@ -109,6 +109,7 @@ type javaBroker struct {
 	swallow bool // a server-side reset waits: commits are answered and ignored
 	asked   map[int]int
 	commits []string
+	parts   []string // what 21 answers instead, in a row; the last one is repeated
 }
 
 // newJavaBroker serves at addr until the test ends.
@@ -160,6 +161,11 @@ func (j *javaBroker) ServeRequest(_ *remoting.Conn, r *remoting.Request) {
 		}
 		r.Reply(0, "", nil, nil)
 	default:
+		if r.Code == remoting.ReqGetAllTopicConfig && len(j.parts) > 0 {
+			r.Reply(0, "", remoting.Map{"totalTopicNum": "7"}, []byte(j.parts[0]))
+			j.parts = j.parts[min(1, len(j.parts)-1):]
+			return
+		}
 		if b, have := j.tables[r.Code]; have {
 			r.Reply(0, "", nil, b)
 			return
@@ -278,6 +284,18 @@ func TestFollowJavaTables(t *testing.T) {
 			if _, err := r.b.sync.MetadataAge(); err == "" {
 				t.Errorf("an answer %s is no error", bad)
 			}
+		}
+		// It says that there are seven topics, tells one, and then no more.
+		j.do(func() {
+			one, none := `{"topicConfigTable":{"Wonly":{"topicName":"Wonly","perm":6}},"dataVersion":{"counter":9}}`, `{"topicConfigTable":{},"dataVersion":{"counter":9}}`
+			j.parts = []string{one, none, one, none, one, none}
+		})
+		pass(3 * time.Second)
+		if r.b.topics.Get("HaTopic") == nil {
+			t.Error("a part was taken for the whole table")
+		}
+		if _, err := r.b.sync.MetadataAge(); err == "" {
+			t.Error("a table that ends early is no error")
 		}
 	})
 }

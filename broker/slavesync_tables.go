@@ -64,8 +64,11 @@ func (s *slaveSync) parts(ctx context.Context, addr string, code int, seqKey, mo
 		p.add()
 		seq += p.count
 		total, err := strconv.Atoi(resp.Ext[totalKey])
-		if err != nil || seq >= total || p.count == 0 {
+		switch {
+		case err != nil || seq >= total:
 			return *version, nil
+		case p.count == 0: // taken for the whole it would delete what the missing parts have
+			return table.DataVersion{}, fmt.Errorf("%s of %s: it tells %d of %d entries and then none", remoting.RequestName(code), addr, seq, total)
 		}
 	}
 	return table.DataVersion{}, errors.New("the master's table changes faster than it can be read")
