@@ -67,6 +67,7 @@ func (b *Broker) serveAttach(_ context.Context, r *remoting.Request) {
 		return
 	}
 	reply := b.ha.master.Attach(r.Conn.RemoteAddr(), q)
+	reply.Role = b.stand.Load().Role.String()
 	if q.BrokerName == b.here.name && q.BrokerID > 0 {
 		b.ha.known.tell(hello{BrokerName: q.BrokerName, BrokerID: q.BrokerID, Addr: q.BrokerAddr, Epoch: q.Epoch, Max: q.End, Readable: q.Readable}, b.opts.Now())
 		b.ha.poke()
@@ -142,6 +143,9 @@ func (b *Broker) askAttach(ctx context.Context, master string, q replication.Att
 	}
 	if err := json.Unmarshal(resp.Body, &reply); err != nil {
 		return reply, true, fmt.Errorf("the answer of %s to attach: %w", master, err)
+	}
+	if reply.State == replication.Syncing {
+		b.masterEnd.heard(reply.Role) // before any hello: the master may die right away
 	}
 	b.ha.known.ours(master)
 	b.ha.poke()

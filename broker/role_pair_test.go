@@ -300,6 +300,8 @@ func TestMasterRoleIsKept(t *testing.T) {
 						t.Errorf("%s, the master was %q", when, st.MasterRole)
 					}
 				}
+				<-time.After(500 * time.Millisecond)
+				wants(p.s, "before it said hello")
 				<-time.After(12 * time.Second)
 				wants(p.s, "while it lives")
 				promote(p.m, p.s, 1)

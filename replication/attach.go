@@ -50,7 +50,8 @@ type AttachReply struct {
 	Start    int64  // where an empty slave begins
 	Min, End int64
 	Epoch    int64
-	Token    int64 // to be shown when the HA connection opens
+	Role     string `json:",omitempty"` // the broker's own word for what it is, which package replication does not read
+	Token    int64  // to be shown when the HA connection opens
 	Sums     []Range
 }
 
