@@ -180,6 +180,9 @@ func TestRecordBefore(t *testing.T) {
 		if starts[p] {
 			want = p
 		}
+		if !starts[p] && !starts[p+1] && p%11 != 0 {
+			continue // the edges of every record, and samples between
+		}
 		got, ok, err := m.RecordBefore(p)
 		if err != nil || !ok || got != want {
 			t.Fatalf("before %d: %d, %v, %v; want %d", p, got, ok, err, want)
