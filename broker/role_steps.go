@@ -178,6 +178,7 @@ func (b *Broker) following() (following, bool) {
 	f.Role = b.masterEnd.masterRole()
 	if f.EndAt.IsZero() {
 		f.End, f.EndAt = b.masterEnd.known()
+		f.EndOld = true
 	}
 	return f, true
 }

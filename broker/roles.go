@@ -62,6 +62,7 @@ type following struct {
 	End        int64
 	EndAt      time.Time // zero: never heard
 	Role       string    // of the master when it was last heard; empty: never
+	EndOld     bool      // heard before this broker started
 	State, Why string
 	Aside      string
 }
@@ -484,7 +485,7 @@ func (r *roles) status() *body.RoleStatus {
 		s.MasterRole = f.Role
 		s.Connected, s.MasterEnd, s.State, s.Why, s.Aside = f.Connected, f.End, f.State, f.Why, f.Aside
 		if !f.EndAt.IsZero() {
-			s.MasterEndAt = f.EndAt.UnixMilli()
+			s.MasterEndAt, s.MasterEndOld = f.EndAt.UnixMilli(), f.EndOld
 		}
 	}
 	s.MasterAddr, s.MasterAlive = st.Master, st.MasterAlive

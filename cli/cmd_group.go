@@ -196,7 +196,10 @@ func groupMissing(name, cluster string, known map[string]bool) *Message {
 		where = cluster
 	}
 	m := fail(ExitNotFound, "GROUP_NOT_FOUND", "group %q exists on no broker of %s", name, where)
-	return m.try(nearest(name, sortedKeys(known))...)
+	if near := nearest(name, sortedKeys(known)); len(near) > 0 {
+		return m.try(near...)
+	}
+	return m.try("mqctl group list")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

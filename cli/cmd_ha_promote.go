@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ const (
 	routesWait   = 10 * time.Second
 	nearEnough   = 1 << 20 // bytes: a gap that closes within the fence
 	asyncMaster  = "ASYNC_MASTER"
+	syncMaster   = "SYNC_MASTER"
 	slaveRole    = "SLAVE"
 	stateDone    = "DONE"
 	stateUndone  = "UNDONE"
@@ -67,6 +69,7 @@ func roleCommands() []*command {
 				{key: "planned", kind: kindBool, help: "the master lives: nothing is lost (default)"},
 				{key: "force", kind: kindBool, help: "the master is dead: what it did not replicate is lost"},
 				{key: "max-loss", meta: "BYTES", help: "with --force: exit 7 if more may be lost, or nobody knows"},
+				{key: "role", kind: kindEnum, enum: []string{"master", "sync-master"}, help: "does it wait for slaves? (default: as the old master did)"},
 				reason, key,
 			},
 		},
@@ -447,7 +450,7 @@ func (s *switching) fence(ctx context.Context, gap int64) (end int64, closed boo
 			return 0, false, err
 		}
 		if s.target = t; t.Max == end && t.Dispatched >= end {
-			done(stateDone, "0 (%s when the fence was set)", humanize.IBytes(uint64(max(gap, 0))))
+			done(stateDone, "nothing is missing (%s when the fence was set)", humanize.IBytes(uint64(max(gap, 0))))
 			s.undo = append(s.undo, lift)
 			return end, true, nil
 		}
@@ -488,7 +491,7 @@ func (s *switching) swap(ctx context.Context, end int64) error {
 		}
 	}}
 	_, done = s.item("promote", target)
-	st, err := s.role(ctx, target.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, End: end, Role: old.Role, Reason: reason})
+	st, err := s.role(ctx, target.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, End: end, Role: s.newRole(old.Role), Reason: reason})
 	if err != nil {
 		// Lost answers are asked for: two masters must not be made by undoing.
 		if st, err2 := s.role(ctx, target.Addr, admin.RoleStep{Step: "status"}); err2 == nil && st.Role != slaveRole && st.Epoch == s.epoch {
@@ -505,7 +508,7 @@ func (s *switching) swap(ctx context.Context, end int64) error {
 	}
 	s.target = st
 	s.undo = nil
-	done(stateDone, "master of epoch %d, writable", st.Epoch)
+	done(stateDone, "%s of epoch %d, writable", st.Role, st.Epoch)
 	return nil
 }
 
@@ -554,12 +557,12 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	_, lost := s.item("loss", t)
 	lost(stateDone, "%s", text)
 	if maxLoss >= 0 && (loss < 0 || loss > maxLoss) {
-		code := "MAX_LOSS"
+		code, more := "MAX_LOSS", "a larger --max-loss"
 		if loss < 0 {
-			code = "LOSS_UNKNOWN"
+			code, more = "LOSS_UNKNOWN", "without --max-loss it asks"
 		}
 		s.r.failed(fail(ExitConditionFalse, code, "%s: %s; --max-loss allows %s", roleTarget(t), text, humanize.IBytes(uint64(maxLoss))).
-			because("nothing was changed").try("bring the master back", "a larger --max-loss"))
+			because("nothing was changed").try("bring the master back", more))
 		return s.r, nil
 	}
 	if better := s.longer(); better != nil {
@@ -578,10 +581,8 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	_, done = s.item("promote", t)
 	ctx, stop := steady(ctx)
 	defer stop()
-	role := asyncMaster
-	if t.MasterRole != "" {
-		role = t.MasterRole // what was promised to senders goes on
-	}
+	// What was promised to senders goes on, unless it is said otherwise.
+	role := s.newRole(cmp.Or(t.MasterRole, asyncMaster))
 	st, err := s.role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
 	if err != nil {
 		done(stateFailed, "%v", err)
@@ -608,14 +609,29 @@ func (s *switching) longer() *body.RoleStatus {
 	return best
 }
 
+// newRole is the role of the new master: as the flag says, else other.
+func (s *switching) newRole(other string) string {
+	switch s.c.str("role") {
+	case "master":
+		return asyncMaster
+	case "sync-master":
+		return syncMaster
+	}
+	return other
+}
+
 // possibleLoss says what the target lacks of the dead master's log; -1 if it never
-// heard of the master's end.
+// heard of the master's end, or only before it was away itself.
 func possibleLoss(t *body.RoleStatus, now time.Time) (int64, string) {
 	if t.MasterEndAt == 0 {
 		return -1, "it is not known how far the master's log went: any number of messages may be lost"
 	}
 	loss := max(0, t.MasterEnd-t.Max)
 	age := now.Sub(time.UnixMilli(t.MasterEndAt)).Round(time.Second)
+	if t.MasterEndOld {
+		return -1, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); "+
+			"this broker was away since, so what the master took after that is not known", humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max)
+	}
 	return loss, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); what it took after that is not known",
 		humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max)
 }

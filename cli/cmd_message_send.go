@@ -172,6 +172,9 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 		}
 	}
 	if len(out) == 0 && readOnly {
+		if err := c.withoutMaster(ctx, route, topic); err != nil {
+			return nil, "", err
+		}
 		return nil, "", fail(ExitDenied, "TOPIC_READ_ONLY", "topic %q may not be written to%s", topic, c.placeText()).try("mqctl topic route "+topic, "mqctl topic set "+topic+" --perm rw")
 	}
 	if len(out) == 0 {
@@ -184,6 +187,31 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 		return out[i].broker < out[j].broker
 	})
 	return out, cluster, nil
+}
+
+// withoutMaster is the error of a topic that is read-only since no broker that has it
+// has a master: a nameserver shows a slave in the place of its dead master then.
+func (c *call) withoutMaster(ctx context.Context, route *admin.Route, topic string) error {
+	view, err := c.client.Cluster(ctx)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, q := range route.Queues {
+		g, ok := view.Brokers[q.Broker]
+		switch {
+		case c.str("broker") != "" && c.str("broker") != q.Broker:
+		case !ok || g.Master() != "":
+			return nil
+		default:
+			names = append(names, q.Broker)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	m := fail(ExitUnreachable, "NO_MASTER", "topic %q may only be read now: no master of %s is registered", topic, strings.Join(names, ", "))
+	return m.try("start the master", "mqctl ha promote "+names[0]+" --id N --force")
 }
 
 func (c *call) queueOr(n int64) int64 {

@@ -160,6 +160,8 @@ func (l gapLimit) exceeded(k *haConnection) string {
 	switch {
 	case brokenStates[k.State]:
 		return "it is " + k.stateText()
+	case k.State == stateNotConnected:
+		return "it is not connected"
 	case k.GapBytes == nil || k.GapSource == "LAST_KNOWN":
 		return "its gap is not known"
 	case l.bytes != nil && *k.GapBytes > *l.bytes:
@@ -219,7 +221,7 @@ func (r *result) overGap(limit gapLimit) bool {
 		for i := range links {
 			if why := limit.exceeded(&links[i]); why != "" {
 				over = true
-				r.warn(warning("GAP_TOO_WIDE", it.slaveName(&links[i]), "%s is over the limit of %s: %s", it.slaveName(&links[i]), limit.text(), why))
+				r.warn(warning("GAP_TOO_WIDE", it.slaveName(&links[i]), "%s is not within the limit of %s: %s", it.slaveName(&links[i]), limit.text(), why))
 			}
 		}
 	}

@@ -221,6 +221,15 @@ func tenths(v float64) float64 { return float64(int64(v*10+0.5)) / 10 }
 
 // whyPull says the reason of the newest answer in words.
 func whyPull(v *body.InspectPull, row *body.InspectPullRow) string {
+	why := whyAnswered(v, row)
+	if v.Role == "SLAVE" && !v.MasterAlive && row.Reason != "MASTER_DEAD" && row.Reason != "OFFSET_MOVED" {
+		why += " (nobody has pulled since its master went away)"
+	}
+	return why
+}
+
+// whyAnswered is the reason as it was when the newest pull was answered.
+func whyAnswered(v *body.InspectPull, row *body.InspectPullRow) string {
 	setting := fmt.Sprintf("brokerId=%d", row.GroupBroker)
 	if row.BehindBytes > v.LimitBytes {
 		setting = fmt.Sprintf("whichBrokerWhenConsumeSlowly=%d", row.GroupSlow)
@@ -230,7 +239,7 @@ func whyPull(v *body.InspectPull, row *body.InspectPullRow) string {
 		return "within memory, " + setting
 	case "BEHIND_LIMIT":
 		if v.Role == "SLAVE" {
-			return fmt.Sprintf("still behind on the slave, which lets go at %d %%", v.MemoryRatio)
+			return fmt.Sprintf("still behind on the slave, which lets go at %d %%, %s", v.MemoryRatio, setting)
 		}
 		return "behind the limit, " + setting
 	case "SLAVE_READ_DISABLED":

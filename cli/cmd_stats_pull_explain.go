@@ -114,6 +114,11 @@ func (it *pullItem) explainReplica(v *body.InspectPull, row *body.InspectPullRow
 
 // explainSlave are the steps that only a slave has.
 func (it *pullItem) explainSlave(v *body.InspectPull, row *body.InspectPullRow, slow bool) {
+	if !v.SlaveRead {
+		it.step("slaveReadEnable", "false", "stops here: this slave refuses pulls").Stops = true
+		it.toChange = append(it.toChange, fmt.Sprintf("mqctl broker config set slaveReadEnable=true --broker %s/%d", v.Broker, v.BrokerID))
+		return
+	}
 	alive := it.step("its master", "alive", "may be suggested")
 	if !v.MasterAlive {
 		alive.Value, alive.Note, alive.Stops = "gone", "stops here: the slave suggests itself", true

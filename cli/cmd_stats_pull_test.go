@@ -23,6 +23,8 @@ func TestExplainPull(t *testing.T) {
 	slave.BrokerID, slave.Role, slave.MasterAlive, slave.MemoryRatio, slave.LimitBytes = 1, "SLAVE", true, 30, 30
 	lone := slave
 	lone.MasterAlive = false
+	shut := slave
+	shut.SlaveRead = false
 	off := master
 	off.SlaveRead = false
 	with := func(v body.InspectPull, peers ...body.InspectPullPeer) body.InspectPull {
@@ -55,8 +57,10 @@ func TestExplainPull(t *testing.T) {
 			[]string{"serves no reads", "mqctl broker config set slaveReadEnable=true --broker b/1"}},
 		{"behind", with(master, body.InspectPullPeer{BrokerID: 1, Alive: true, Readable: true, Acked: 500}), reason(slow, "SLAVE_BEHIND"),
 			[]string{"acknowledged 500", "does not hold the message yet", "does not hold the offset yet"}},
-		{"slave", slave, slow, []string{"30 % of 100", "alive", "← this slave", "still behind on the slave, which lets go at 30 %"}},
+		{"slave", slave, slow, []string{"30 % of 100", "alive", "← this slave", "still behind on the slave, which lets go at 30 %, whichBrokerWhenConsumeSlowly=1"}},
 		{"slave redirects", slave, reason(near, "REDIRECTED_TO_MASTER"), []string{"not looked at", "← stops here: master suggested", "its master may have it"}},
+		{"a slave that refuses", shut, slow, []string{"← stops here: this slave refuses pulls", "mqctl broker config set slaveReadEnable=true --broker b/1"}},
+		{"alone, and nobody asked since", lone, near, []string{"← stops here: the slave suggests itself", "within memory, brokerId=0 (nobody has pulled since its master went away)"}},
 		{"alone", lone, reason(near, "MASTER_DEAD"), []string{"← stops here: the slave suggests itself", "the slave serves alone"}},
 	}
 	for _, c := range cases {

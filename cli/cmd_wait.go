@@ -125,6 +125,11 @@ func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, limit time
 	if it.Value != nil {
 		m.reason("it is: %s", *it.Value)
 	}
+	if it.Condition == "ha" {
+		m.try("mqctl stats ha", "a longer --for")
+	} else {
+		m.try("mqctl broker list", "a longer --for")
+	}
 	r.failed(m)
 	return r, nil
 }

@@ -102,7 +102,7 @@ func TestHAOfOurs(t *testing.T) {
 	f.mq(3, "stats", "ha", "--broker", "nobody")
 
 	_, errs := f.mq(7, "ha", "status", "--max-gap", "1KiB")
-	has(t, errs, "a/2 is over the limit of 1024 bytes: its gap is 6000 bytes  [GAP_TOO_WIDE]", "!a/1 is over")
+	has(t, errs, "a/2 is not within the limit of 1024 bytes: its gap is 6000 bytes  [GAP_TOO_WIDE]", "!a/1 is not")
 	f.mq(0, "ha", "status", "--max-gap", "6000")
 	f.mq(7, "ha", "status", "--max-gap-time", "10s")
 	f.mq(7, "ha", "status", "--broker", "a/1", "--max-gap", "99")
@@ -173,7 +173,7 @@ func TestHAOfApache(t *testing.T) {
 	f.add("127.0.0.3", "a", 3, 300, nil)
 	out, errs := f.mq(7, "ha", "status", "--max-gap", "1GiB", "-o", "json")
 	has(t, out, `"gapBytes": -100`, `"state": "AHEAD"`, "it holds 100 bytes more than its master")
-	has(t, errs, "a/3 is over the limit")
+	has(t, errs, "a/3 is not within the limit")
 	out, _ = f.mq(0, "stats", "offsets", "-o", "csv", "--fields", "brokerId,gapBytes,inSync,gapSource", "--no-headers")
 	has(t, out, "3,-100,false,HA_STATUS\n", "1,-60805,false,RUNTIME_DIFF\n")
 
@@ -228,7 +228,7 @@ func TestHASlaveGone(t *testing.T) {
 		}
 	})
 	out, _ = f.mq(7, "check", "ha", "-o", "json")
-	has(t, out, `"target": "a/5"`, `"message": "its gap is not known: its connection ended"`, `"slaveState": "NOT_CONNECTED"`)
+	has(t, out, `"target": "a/5"`, `"message": "it is not connected: its connection ended"`, `"slaveState": "NOT_CONNECTED"`)
 	_, errs := f.mq(7, "wait", "ha", "--max-gap", "1GiB", "--for", "20s")
 	has(t, errs, "a/5 has left the cluster")
 }

@@ -13,6 +13,7 @@ var tasks = []struct {
 }{
 	{"run", []string{"broker start", "broker stop", "nameserver start"}},
 	{"look", []string{"cluster list", "broker status", "stats offsets", "topic list", "topic status", "group list", "group lag", "client list"}},
+	{"master and slave", []string{"stats ha", "stats pull", "check ha", "wait ha", "ha promote", "broker drain", "dev"}},
 	{"change", []string{"group set", "topic set", "broker config set", "topic delete", "group delete"}},
 	{"messages", []string{"message send", "message tail", "message find"}},
 	{"learn", []string{"schema list", "completion", "version"}},

@@ -133,17 +133,29 @@ func (s *serving) open() error {
 		return errors.Join(err, s.broker.Close())
 	}
 	s.warnOpen(o.ListenAddr)
+	s.warnKey(s.cfg.Value("haAuthKeyFile"))
 	return nil
 }
 
 // warnOpen is the one warning about a listener that the network reaches.
 func (s *serving) warnOpen(addr string) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
 		return
 	}
 	m := &Message{Code: "NO_AUTHENTICATION", Text: fmt.Sprintf("%s accepts everybody who can reach it: there is no authentication yet", addr)}
-	s.warn(m.try("--listen 127.0.0.1:10911", "a firewall"))
+	s.warn(m.try("--listen "+net.JoinHostPort("127.0.0.1", port), "a firewall"))
+}
+
+// warnKey warns of a key that others of this machine can read.
+func (s *serving) warnKey(name string) {
+	if name == "" {
+		return
+	}
+	if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
+		m := &Message{Code: "KEY_READABLE", Text: fmt.Sprintf("haAuthKeyFile %s may be read by others of this machine (mode %04o)", name, info.Mode().Perm())}
+		s.warn(m.try("chmod 600 " + name))
+	}
 }
 
 func (s *serving) warn(m *Message) {

@@ -76,8 +76,10 @@ type RoleStatus struct {
 	Connected   bool   `json:"connected"`
 	MasterEnd   int64  `json:"masterMaxOffset"`
 	MasterEndAt int64  `json:"masterMaxOffsetAt"` // 0: never heard
-	State       string `json:"state,omitempty"`
-	Why         string `json:"why,omitempty"`
+	// MasterEndOld says that MasterEnd was heard before this broker started: it was away while the master may have gone on.
+	MasterEndOld bool   `json:"masterMaxOffsetOld,omitempty"`
+	State        string `json:"state,omitempty"`
+	Why          string `json:"why,omitempty"`
 	// Aside is where a tail that the new master does not have was kept.
 	Aside string `json:"aside,omitempty"`
 	// Clamped are the consume positions that a forced promotion lowered to the end of their queue.
