@@ -33,6 +33,7 @@
 //	watch of the role watchRole: lifts a fence that nothing followed, looks for a newer
 //	                 master, notes how far a master's log went
 //	old routes       relay.Run: connects to the new master, ends what waited too long
+//	tables           slaveSync.Run: a slave's topics, groups and progress follow its master
 //	registration     registrar.Run: registers at the nameservers, unregisters at its end; beside it
 //	                 the heartbeats of each second and the look at the members of this name
 //	readiness        closes Ready when the registration is known; ends then

@@ -125,12 +125,11 @@ func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, limit time
 	if it.Value != nil {
 		m.reason("it is: %s", *it.Value)
 	}
+	look := "mqctl broker list"
 	if it.Condition == "ha" {
-		m.try("mqctl stats ha", "a longer --for")
-	} else {
-		m.try("mqctl broker list", "a longer --for")
+		look = "mqctl stats ha"
 	}
-	r.failed(m)
+	r.failed(m.try(look, "a longer --for"))
 	return r, nil
 }
 

@@ -78,7 +78,7 @@ func unreachable(e *admin.Unreachable) *Message {
 	case errors.Is(e.Err, admin.ErrNoAddress):
 		m.Text = "no master is registered"
 		m.Code = "NO_MASTER"
-		m.try("mqctl broker list", "start the master", "mqctl ha promote BROKER --id N --force")
+		m = m.try("mqctl broker list", "start the master", "mqctl ha promote BROKER --id N --force")
 	case e.Lost:
 		m.reason("the connection was lost before the answer came; a change may or may not have been made")
 	}
