@@ -508,7 +508,7 @@ func (s *switching) swap(ctx context.Context, end int64) error {
 	}
 	s.target = st
 	s.undo = nil
-	done(stateDone, "%s of epoch %d, writable", st.Role, st.Epoch)
+	done(stateDone, "%s of epoch %d%s", st.Role, st.Epoch, s.writable(ctx, st))
 	return nil
 }
 
@@ -591,7 +591,7 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	}
 	s.target = st
 	s.r.change.Applied = true
-	done(stateDone, "%s of epoch %d, writable; the log ends at %d", st.Role, st.Epoch, st.Max)
+	done(stateDone, "%s of epoch %d%s; the log ends at %d", st.Role, st.Epoch, s.writable(ctx, st), st.Max)
 	_, done = s.item("progress", st)
 	done(stateDone, "%s", clampText(st))
 	s.routes(ctx, st.Addr, "")
@@ -607,6 +607,22 @@ func (s *switching) longer() *body.RoleStatus {
 		}
 	}
 	return best
+}
+
+// writable says whether the new master takes messages: a drain stays with the
+// broker that was drained, whatever its role is.
+func (s *switching) writable(ctx context.Context, st *body.RoleStatus) string {
+	cfg, err := s.a.BrokerConfig(ctx, st.Addr)
+	if err != nil {
+		return ""
+	}
+	if perm, err := strconv.Atoi(cfg.Values["brokerPermission"]); err != nil || perm&2 != 0 {
+		return ", writable"
+	}
+	m := warning("DRAINED", roleTarget(st), "the new master at %s takes no messages: it was drained (brokerPermission=%s)", st.Addr, cfg.Values["brokerPermission"])
+	m.offer("mqctl broker undrain " + s.name)
+	s.r.warn(m)
+	return ", drained"
 }
 
 // newRole is the role of the new master: as the flag says, else other.
