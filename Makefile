@@ -6,6 +6,7 @@ DATA ?= data
 FUZZTIME ?= 60s
 BENCHCOUNT ?= 5
 SEEDS ?= 100000
+CATCHUP ?= 3500000
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
 .PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files scenarios scenarios-short clean
@@ -49,14 +50,15 @@ bench: ## Go benchmarks, then a broker of its own process under load; the origin
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
 	$(MAKE) bench-load
 
-bench-load:
+bench-load: ## brokers and pairs of brokers under load; then the copy of a log of CATCHUP messages to an empty slave: 4 GiB, for which 15 GB of disk are needed
 	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
-	  cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
-	    $(GO) test -tags java -run '^$$' -bench Load -benchtime 300000x -timeout 30m .; \
+	  export MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes; tags=java; \
 	else \
-	  echo "without the original beside it: that needs java, javac and mvn"; \
-	  cd testdata/compat && $(GO) test -run '^$$' -bench Load -benchtime 300000x -timeout 30m .; \
-	fi
+	  echo "without the original beside it: that needs java, javac and mvn"; tags=; \
+	fi; \
+	cd testdata/compat && \
+	$(GO) test -tags "$$tags" -run '^$$' -bench 'Load(Send|Pull|PairSync|PairAsync)' -benchtime 300000x -timeout 60m . && \
+	$(GO) test -tags "$$tags" -run '^$$' -bench LoadPairCatchUp -benchtime $(CATCHUP)x -timeout 60m .
 
 benchcmp: ## benchmarks of this tree against a commit: make benchcmp OLD=ref
 	.ci/benchcmp $(OLD)
