@@ -33,6 +33,10 @@ type heldRole struct {
 	Rejoin bool   `json:"rejoin,omitempty"`
 }
 
+// maxEpoch bounds the epoch of the file: what an edited one says must leave room for
+// the changes to come.
+const maxEpoch = 1 << 53
+
 // maxRoleBytes bounds the file; ours has some 60 bytes.
 const maxRoleBytes = 4096
 
@@ -80,6 +84,8 @@ func (h *heldRole) check() error {
 		return fmt.Errorf("role %s with id %d: a master has 0, slaves have 1 and above", h.Role, h.ID)
 	case h.Epoch < 0 || h.Former < 0:
 		return fmt.Errorf("epoch %d or former id %d is negative", h.Epoch, h.Former)
+	case h.Epoch > maxEpoch:
+		return fmt.Errorf("epoch %d is above %d: no number of changes of roles leads there", h.Epoch, int64(maxEpoch))
 	}
 	return nil
 }

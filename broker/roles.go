@@ -123,6 +123,11 @@ func refusal(code int, format string, args ...any) error {
 	return &remoting.Error{Code: code, Remark: fmt.Sprintf(format, args...)}
 }
 
+// mostEpochJump bounds how far a step may raise the epoch: a broker misses the
+// changes of its absence, which are few. Without it one wrong number would use up
+// the epochs, and no change of roles would be newer ever again.
+const mostEpochJump = 1 << 20
+
 // take does one step and describes the broker after it. Its errors are *remoting.Error.
 func (r *roles) take(ctx context.Context, s roleStep) (*body.RoleStatus, error) {
 	if s.Step == "status" {
@@ -137,6 +142,9 @@ func (r *roles) take(ctx context.Context, s roleStep) (*body.RoleStatus, error) 
 		return nil, refusal(remoting.CodeSystemBusy, "another change of roles is under way")
 	}
 	defer func() { <-r.turn }()
+	if st := r.o.Stand.Load(); s.Epoch-st.Epoch > mostEpochJump {
+		return nil, refusal(remoting.CodeInvalidParameter, "epoch %d cannot follow the epoch %d of %s/%d: epochs rise by one with each change of roles", s.Epoch, st.Epoch, r.o.Name, st.ID)
+	}
 	var err error
 	switch s.Step {
 	case "fence":

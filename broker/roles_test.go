@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,9 @@ func TestRoleSteps(t *testing.T) {
 			f.others["m:1"] = &body.RoleStatus{Broker: "broker-b", Role: "ASYNC_MASTER", Epoch: 3}
 		}, steps: []roleStep{{Step: "promote", Epoch: 4, Force: true}},
 			did: "save ASYNC_MASTER/0 epoch=4 rejoin=false, become ASYNC_MASTER/0 fenced=false, clamp, release", is: "ASYNC_MASTER/0 4 former 1 clamped 1"},
+		{name: "an epoch from nowhere", from: slave, steps: []roleStep{{Step: "promote", Epoch: math.MaxInt64, Force: true}}, err: "cannot follow the epoch 3", is: "SLAVE/1 3"},
+		{name: "a fence from nowhere", from: master, steps: []roleStep{{Step: "fence", Epoch: 4 + mostEpochJump}}, err: "cannot follow the epoch 3", is: "SYNC_MASTER/0 3"},
+		{name: "the furthest epoch", from: master, steps: []roleStep{{Step: "fence", Epoch: 3 + mostEpochJump}}, did: "hold, become SYNC_MASTER/0 fenced=true", is: "SYNC_MASTER/0 3 fenced"},
 		{name: "exchange", from: slave, steps: []roleStep{{Step: "exchange"}}, did: "exchange", is: "SLAVE/1 3"},
 		{name: "exchange at the master", from: master, steps: []roleStep{{Step: "exchange"}}, err: "is the master", is: "SYNC_MASTER/0 3"},
 		{name: "no such step", from: master, steps: []roleStep{{Step: "abdicate", Epoch: 9}}, err: "there is no step", is: "SYNC_MASTER/0 3"},
@@ -267,6 +271,7 @@ func TestRoleFile(t *testing.T) {
 		{`{"role":"ASYNC_MASTER","id":1,"epoch":5}`, "", "a master has 0"},
 		{`{"role":"LEADER","id":0,"epoch":5}`, "", "is none of"},
 		{`{"role":"SLAVE","id":1,"epoch":-5}`, "", "negative"},
+		{`{"role":"SLAVE","id":1,"epoch":9007199254740993}`, "", "no number of changes"},
 		{`{"role":"SLAVE","id":1`, "", "unexpected EOF"},
 		{`{"role":"SLAVE","id":1,"epoch":5}{}`, "", "more follows"},
 		{`{"role":"SLAVE","id":1,"epoch":5,"x":1}`, "", "unknown field"},
