@@ -173,7 +173,7 @@ func (s *Slave) differs(ctx context.Context, addr string, a AttachReply) error {
 
 func tailAlarm(same, end, masterEnd int64) error {
 	if same >= masterEnd {
-		return alarm(Ahead, "this log ends at %d, %d bytes behind the master's end at %d: the master has lost its newest messages. "+
+		return alarm(Ahead, "this log ends at %d, %d bytes beyond the master's end at %d: the master has lost its newest messages. "+
 			"They are only here: promote this broker, or set its store aside to follow the master", end, end-masterEnd, masterEnd)
 	}
 	return alarm(Diverged, "this log and the master's are the same up to %d, and differ from there on (%d bytes here): "+
