@@ -695,3 +695,37 @@ func (c *consumerProcess) missing(ids []string) (at []int) {
 	}
 	return at
 }
+
+// TestUpgrade: both brokers are stopped and started in turn, as for a new version,
+// with the pauses that the README gives. No send fails, nothing comes twice.
+func TestUpgrade(t *testing.T) {
+	p := newPair(t)
+	topic, group := name(t, "t"), name(t, "g")
+	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(group, topic, "clustering", 0)
+	l := p.load(topic, 10*time.Millisecond, 512, 0)
+	until(t, 30*time.Second, "messages flow", func() bool { n, _ := c.count(); return n > 200 })
+	restart := func(n *node) {
+		n.kill(syscall.SIGTERM)
+		n.start()
+		p.mqctl(t, 0, "wait", "ha", "--broker", pairName, "--max-gap", "0", "--for", "1m")
+	}
+	restart(p.slave)
+	<-time.After(35 * time.Second)
+	p.mqctl(t, 0, "ha", "promote", pairName, "--id", "1", "--planned", "--yes")
+	<-time.After(65 * time.Second)
+	restart(p.master)
+	<-time.After(35 * time.Second)
+	p.mqctl(t, 0, "ha", "promote", pairName, "--id", "0", "--planned", "--yes")
+	<-time.After(10 * time.Second)
+	ids, errs := l.end()
+	if len(errs) > 0 {
+		t.Errorf("%d of %d sends failed: %v", len(errs), len(ids)+len(errs), errs[0])
+	}
+	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	_, twice := c.has(ids)
+	t.Logf("%d sent, longest %v, %d came twice", len(ids), l.longest.Round(time.Millisecond), twice)
+	if twice > 0 {
+		t.Errorf("%d of %d came twice", twice, len(ids))
+	}
+}
