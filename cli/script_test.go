@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,6 +36,11 @@ func program() {
 //	valid FILE        checks JSON documents (or lines) against their schemas; stdout works
 //	words FILE        checks that all lines have the same number of words
 func TestScripts(t *testing.T) {
+	// Started by nohup, the scripts' brokers would ignore a hangup too. A signal that
+	// is caught here has its default again in what is started from here.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	if testing.Short() {
 		t.Skip("starts brokers")
 	}
