@@ -40,7 +40,7 @@ func TestScripts(t *testing.T) {
 	// is caught here has its default again in what is started from here.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	if testing.Short() {
 		t.Skip("starts brokers")
 	}
