@@ -27,6 +27,12 @@ func TestSlaveKilledJava(t *testing.T) {
 	slaveKilled(t, "java")
 }
 
+// TestSlaveBackJava is S2 with the original's push consumer.
+func TestSlaveBackJava(t *testing.T) {
+	needJava(t)
+	slaveBack(t, "java")
+}
+
 // TestMasterKilledJava is S3 and S4 with the original's push consumer.
 func TestMasterKilledJava(t *testing.T) {
 	needJava(t)

@@ -96,10 +96,14 @@ func TestSlaveKilledSync(t *testing.T) {
 
 // TestSlaveBack (S2): the slave comes back after much was sent, and catches up
 // while senders go on.
-func TestSlaveBack(t *testing.T) {
+func TestSlaveBack(t *testing.T) { slaveBack(t, "clustering") }
+
+func slaveBack(t *testing.T, client string) {
+	t.Helper()
 	p := newPair(t)
 	topic := name(t, "t")
 	p.pairTopic(topic, scenarioQueues)
+	c := p.startConsumer(name(t, "g"), topic, client, 0)
 	p.synced(20 * time.Second)
 	p.slave.kill(syscall.SIGTERM)
 	started := p.end(p.master)
@@ -119,9 +123,11 @@ func TestSlaveBack(t *testing.T) {
 	until(t, 5*time.Minute, "gap 0 while senders go on", func() bool { return p.gap() == 0 })
 	t.Logf("%d MiB caught up in %v", (p.end(p.slave)-started)>>20, time.Since(back).Round(time.Millisecond))
 	n, _ := slow.count()
-	if _, errs := slow.end(); len(errs) > 0 || n == 0 {
+	ids, errs := slow.end()
+	if len(errs) > 0 || n == 0 {
 		t.Errorf("%d sends during the catch-up, %d failed: %v", n, len(errs), errs)
 	}
+	until(t, 2*time.Minute, "all consumed that was sent meanwhile", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	p.synced(20 * time.Second)
 	p.sameLogs()
 	until(t, 20*time.Second, "queues dispatched", func() bool {
