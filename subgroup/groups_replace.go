@@ -46,6 +46,22 @@ func DecodeGroupPage(b []byte) (*GroupPage, error) {
 // step. Names that are not legal are left out. A table that is equal already is not
 // written.
 func (g *Groups) Replace(groups map[string]Config, bits map[string]map[string]int32, version table.DataVersion) (live.Difference, error) {
+	values := legalGroups(groups)
+	var moved []string
+	diff, err := g.live.Replace(values, version, equalGroups,
+		func() (publish, undo func()) {
+			moved = nil
+			if bits == nil {
+				return nil, nil
+			}
+			publish, undo, moved = g.replaceForbidden(bits)
+			return publish, undo
+		})
+	return g.replaced(diff, moved, err)
+}
+
+// legalGroups are the groups that have a legal name, with values in their range.
+func legalGroups(groups map[string]Config) map[string]*Config {
 	values := make(map[string]*Config, len(groups))
 	for name, c := range groups {
 		if CheckName(name) != nil {
@@ -55,54 +71,14 @@ func (g *Groups) Replace(groups map[string]Config, bits map[string]map[string]in
 		c.RetryQueueNums = min(max(c.RetryQueueNums, 0), maxRetryQueues)
 		values[name] = &c
 	}
-	var moved []string
-	diff, err := g.live.Replace(values, version, func(a, b *Config) bool { return a.Equal(*b) },
-		func() (publish, undo func()) {
-			moved = nil
-			if bits == nil {
-				return nil, nil
-			}
-			publish, undo, moved = g.replaceForbidden(bits)
-			return publish, undo
-		})
-	if err != nil {
-		return live.Difference{}, fmt.Errorf("save the master's groups, nothing changed: %w", err)
-	}
-	names := slices.Concat(diff.Changed, diff.Deleted, moved)
-	if len(names) > 0 && g.o.Changed != nil {
-		slices.Sort(names)
-		g.o.Changed(slices.Compact(names))
-	}
-	return diff, nil
+	return values
 }
 
-// Change is Replace by what differs from the table that is there.
-func (g *Groups) Change(p *GroupPage) (live.Difference, error) {
-	var diff live.Difference
-	var moved []string
-	_, err := g.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
-		diff, moved = live.Difference{}, nil
-		c := live.Change[Config]{Version: &p.Version}
-		for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
-			next := p.Groups[name]
-			next.GroupName = name
-			next.RetryQueueNums = min(max(next.RetryQueueNums, 0), maxRetryQueues)
-			if have := pending(name); CheckName(name) == nil && (have == nil || !have.Equal(next)) {
-				c.Edits = append(c.Edits, live.Edit[Config]{Name: name, Value: &next})
-				diff.Changed = append(diff.Changed, name)
-			}
-		}
-		for _, name := range p.Deleted {
-			if pending(name) != nil {
-				c.Edits = append(c.Edits, live.Edit[Config]{Name: name})
-				diff.Deleted = append(diff.Deleted, name)
-			}
-		}
-		if p.Forbidden != nil {
-			c.Publish, c.Undo, moved = g.replaceForbidden(p.Forbidden)
-		}
-		return c, nil
-	})
+func equalGroups(a, b *Config) bool { return a.Equal(*b) }
+
+// replaced tells of what a master's table changed, moved being the groups whose
+// forbidden topics did.
+func (g *Groups) replaced(diff live.Difference, moved []string, err error) (live.Difference, error) {
 	if err != nil {
 		return live.Difference{}, fmt.Errorf("save the master's groups, nothing changed: %w", err)
 	}
@@ -111,6 +87,23 @@ func (g *Groups) Change(p *GroupPage) (live.Difference, error) {
 		g.o.Changed(slices.Compact(names))
 	}
 	return diff, nil
+}
+
+// Change is Replace by what differs from the table that is there.
+func (g *Groups) Change(p *GroupPage) (live.Difference, error) {
+	values := legalGroups(p.Groups)
+	var diff live.Difference
+	var moved []string
+	_, err := g.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
+		moved = nil
+		c := live.Change[Config]{Version: &p.Version}
+		c.Edits, diff = live.Follow(pending, values, p.Deleted, equalGroups)
+		if p.Forbidden != nil {
+			c.Publish, c.Undo, moved = g.replaceForbidden(p.Forbidden)
+		}
+		return c, nil
+	})
+	return g.replaced(diff, moved, err)
 }
 
 // ChangesJSON is PageJSON for a slave of ours that has the table of a version: only
@@ -166,17 +159,9 @@ func (g *Groups) replaceForbidden(bits map[string]map[string]int32) (publish, un
 // groups from the seq-th on, in the order of their names, and how many there are. A
 // slave whose version is not the table's begins anew, so it gets the first. What is
 // forbidden is in every page.
-func (g *Groups) PageJSON(seq, most int, have *table.DataVersion) (text []byte, total int) {
+func (g *Groups) PageJSON(seq, most int, have *table.DataVersion) ([]byte, int) {
 	s := g.live.Snapshot()
-	if have != nil && *have != s.Version {
-		seq = 0
-	}
 	g.told.Told(s)
-	names := live.Names(s)
-	seq = min(max(seq, 0), len(names))
-	part := map[string]*Config{}
-	for _, name := range names[seq:min(len(names), seq+max(0, min(most, len(names))))] {
-		part[name] = s.Values[name]
-	}
-	return encodeGroups(s.Version, g.bits(), part), len(names)
+	part, total := s.Page(seq, most, have)
+	return encodeGroups(s.Version, g.bits(), part), total
 }

@@ -3,7 +3,6 @@ package topic
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"mqctl/store/fastjson"
@@ -54,20 +53,8 @@ func (t *Table) Change(changed map[string]Config, deleted []string, version tabl
 	t.legal(values, changed)
 	var diff live.Difference
 	_, err := t.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
-		diff = live.Difference{}
 		c := live.Change[Config]{Version: &version}
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if have := pending(name); have == nil || !have.Equal(*values[name]) {
-				c.Edits = append(c.Edits, live.Edit[Config]{Name: name, Value: values[name]})
-				diff.Changed = append(diff.Changed, name)
-			}
-		}
-		for _, name := range deleted {
-			if pending(name) != nil {
-				c.Edits = append(c.Edits, live.Edit[Config]{Name: name})
-				diff.Deleted = append(diff.Deleted, name)
-			}
-		}
+		c.Edits, diff = live.Follow(pending, values, deleted, equal)
 		return c, nil
 	})
 	return t.replaced(diff, err)
@@ -96,9 +83,11 @@ func (t *Table) legal(values map[string]*Config, topics map[string]Config) {
 }
 
 func (t *Table) replace(values map[string]*Config, version table.DataVersion) (live.Difference, error) {
-	diff, err := t.live.Replace(values, version, func(a, b *Config) bool { return a.Equal(*b) }, nil)
+	diff, err := t.live.Replace(values, version, equal, nil)
 	return t.replaced(diff, err)
 }
+
+func equal(a, b *Config) bool { return a.Equal(*b) }
 
 // ChangesJSON is PageJSON for a slave of ours that has the table of a version: only
 // what changed since, with the names of what is gone in the member deleted; false if
@@ -121,17 +110,9 @@ func (t *Table) ChangesJSON(since table.DataVersion) (text []byte, ok bool) {
 // PageJSON is the answer body of code 21 to a slave that asks for at most most
 // topics from the seq-th on, in the order of their names, and how many there are. A
 // slave whose version is not the table's begins anew, as it must: it gets the first.
-func (t *Table) PageJSON(seq, most int, have *table.DataVersion) (text []byte, total int) {
+func (t *Table) PageJSON(seq, most int, have *table.DataVersion) ([]byte, int) {
 	s := t.live.Snapshot()
-	if have != nil && *have != s.Version {
-		seq = 0
-	}
 	t.told.Told(s)
-	names := live.Names(s)
-	seq = min(max(seq, 0), len(names))
-	part := make(map[string]*Config, min(most, len(names)-seq))
-	for _, name := range names[seq:min(len(names), seq+max(0, min(most, len(names))))] {
-		part[name] = s.Values[name]
-	}
-	return t.encode(s.Version, part), len(names)
+	part, total := s.Page(seq, most, have)
+	return t.encode(s.Version, part), total
 }

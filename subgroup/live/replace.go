@@ -188,3 +188,40 @@ func (h *History[V]) Changes(version table.DataVersion, now *Snapshot[V]) (chang
 	slices.Sort(deleted)
 	return changed, deleted, true
 }
+
+// Follow makes the edits that bring a table to a master's: changed are the values
+// that may differ there, deleted the names that are gone. It is called by a decide
+// function of Apply, whose pending values it compares with.
+func Follow[V any](pending func(name string) *V, changed map[string]*V, deleted []string, equal func(a, b *V) bool) (edits []Edit[V], diff Difference) {
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		if have := pending(name); have == nil || !equal(have, changed[name]) {
+			edits = append(edits, Edit[V]{Name: name, Value: changed[name]})
+			diff.Changed = append(diff.Changed, name)
+		}
+	}
+	for _, name := range deleted {
+		if pending(name) != nil {
+			edits = append(edits, Edit[V]{Name: name})
+			diff.Deleted = append(diff.Deleted, name)
+		}
+	}
+	return edits, diff
+}
+
+// Page takes at most most values from the seq-th on, in the order of their names,
+// and says how many there are in all. One who has another version of the table than
+// this snapshot begins anew: he gets the first.
+func (s *Snapshot[V]) Page(seq, most int, have *table.DataVersion) (part map[string]*V, total int) {
+	if have != nil && *have != s.Version {
+		seq = 0
+	}
+	names := Names(s)
+	seq = min(max(seq, 0), len(names))
+	names, total = names[seq:], len(names)
+	names = names[:min(len(names), max(0, most))]
+	part = make(map[string]*V, len(names))
+	for _, name := range names {
+		part[name] = s.Values[name]
+	}
+	return part, total
+}
