@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"mqctl/store/internal/commitlog"
 	"mqctl/store/vfs"
@@ -32,25 +30,13 @@ func (c *cutNote) encode() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\nkind %s\npid %d\nnext %d\nat %d\nsegment %d\nname %s\n",
 		cutHead, c.kind, c.pid, c.next, c.at, c.segment, strconv.Quote(c.name))
-	fmt.Fprintf(&b, "crc %08x\n", crc32.ChecksumIEEE(b.Bytes()))
-	return b.Bytes()
+	return seal(&b)
 }
 
 func decodeCutNote(b []byte) (*cutNote, error) {
-	i := bytes.LastIndex(b, []byte("\ncrc "))
-	if i < 0 || string(b[i+1:]) != fmt.Sprintf("crc %08x\n", crc32.ChecksumIEEE(b[:i+1])) {
-		return nil, errors.New("checksum does not match")
-	}
-	lines := strings.Split(string(b[:i]), "\n")
-	if lines[0] != cutHead {
-		return nil, fmt.Errorf("starts with %q, not with %q", lines[0], cutHead)
-	}
 	c := &cutNote{}
-	for _, line := range lines[1:] {
-		name, value, _ := strings.Cut(line, " ")
-		if err := c.set(name, value); err != nil {
-			return nil, fmt.Errorf("line %q: %w", line, err)
-		}
+	if err := unseal(b, cutHead, c.set); err != nil {
+		return nil, err
 	}
 	return c, c.check()
 }

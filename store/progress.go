@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -38,25 +37,13 @@ func (p *progress) encode() []byte {
 	for topic, pos := range p.deleted {
 		fmt.Fprintf(&b, "deleted %d %s\n", pos, strconv.Quote(topic))
 	}
-	fmt.Fprintf(&b, "crc %08x\n", crc32.ChecksumIEEE(b.Bytes()))
-	return b.Bytes()
+	return seal(&b)
 }
 
 func decodeProgress(b []byte) (*progress, error) {
-	i := bytes.LastIndex(b, []byte("\ncrc "))
-	if i < 0 || string(b[i+1:]) != fmt.Sprintf("crc %08x\n", crc32.ChecksumIEEE(b[:i+1])) {
-		return nil, errors.New("checksum does not match")
-	}
 	p := &progress{deleted: map[string]int64{}}
-	lines := strings.Split(string(b[:i]), "\n")
-	if lines[0] != progressHead {
-		return nil, fmt.Errorf("starts with %q, not with %q", lines[0], progressHead)
-	}
-	for _, line := range lines[1:] {
-		name, value, _ := strings.Cut(line, " ")
-		if err := p.set(name, value); err != nil {
-			return nil, fmt.Errorf("line %q: %w", line, err)
-		}
+	if err := unseal(b, progressHead, p.set); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
