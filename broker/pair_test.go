@@ -121,6 +121,13 @@ func (p *pair) sameLogs() {
 	}
 }
 
+// lookedAround waits until the brokers have noted who is there: they look once a
+// second, not with each message that is copied.
+func (p *pair) lookedAround() {
+	<-time.After(time.Second)
+	synctest.Wait()
+}
+
 func (p *pair) wantBodies(r *rig, topic string, queue, n int) {
 	p.t.Helper()
 	ms := r.all(topic, queue)
@@ -171,6 +178,7 @@ func TestSlaveFollows(t *testing.T) {
 		p.sendBodies(20, 40)
 		p.caughtUp()
 		p.sameLogs()
+		p.lookedAround()
 		if s := p.s.b.stand.Load(); s.Master != mainAddr || s.HA != "127.0.0.1:10912" || !s.MasterAlive {
 			t.Errorf("the slave's standing: %+v", s)
 		}
@@ -180,7 +188,7 @@ func TestSlaveFollows(t *testing.T) {
 		p.caughtUp()
 		p.sameLogs()
 		p.m.stop()
-		<-time.After(time.Second)
+		p.lookedAround()
 		if s := p.s.b.stand.Load(); s.MasterAlive || s.Master != mainAddr {
 			t.Errorf("after the master's end: %+v", s)
 		}
