@@ -259,6 +259,7 @@ func TestForcedAndBack(t *testing.T) {
 		}
 		p.s.step(0, "step", "promote", "epoch", "1", "force", "true", "role", "ASYNC_MASTER")
 		p.s.mustSend("T", 0, "new")
+		p.lookedAround() // the nameserver knows the new master
 		p.startMaster(switchable)
 		if st := p.m.b.stand.Load(); !st.isSlave() || st.ID != 1 || st.Epoch != 1 {
 			t.Fatalf("the old master is %+v", st)
