@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,14 @@ import (
 func startHere(t *testing.T) readyItem {
 	t.Helper()
 	dir := t.TempDir()
-	port, ns := threeFree(t), threeFree(t)
+	port, err := freePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := freePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	done := make(chan int, 1)
@@ -49,26 +55,6 @@ func startHere(t *testing.T) readyItem {
 		t.Fatal(err)
 	}
 	return it
-}
-
-// threeFree finds a port that is free with the two below it.
-func threeFree(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		fast, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-2))
-		_ = l.Close()
-		if err == nil {
-			_ = fast.Close()
-			return port
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 // join connects a client that consumes (or produces) and stays until the end.

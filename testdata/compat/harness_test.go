@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -91,30 +92,20 @@ func newBroker(binary, dir string, extra ...string) (*broker, error) {
 	return b, b.start()
 }
 
-// freePorts finds n adjacent free ports and returns the lowest.
+// freePorts finds n adjacent free ports and returns the lowest. They lie below
+// those that systems give to outgoing connections, of which one of anybody's
+// could otherwise take the port before the broker does.
 func freePorts(n int) (int, error) {
 next:
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		low := l.Addr().(*net.TCPAddr).Port
-		held := []net.Listener{l}
-		free := func() {
-			for _, l := range held {
-				l.Close()
-			}
-		}
-		for p := low + 1; p < low+n; p++ {
+	for range 1000 {
+		low := 10240 + rand.IntN(32000-10240-n)
+		for p := low; p < low+n; p++ {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
 			if err != nil {
-				free()
 				continue next
 			}
-			held = append(held, l)
+			l.Close()
 		}
-		free()
 		return low, nil
 	}
 	return 0, fmt.Errorf("no %d adjacent free ports", n)
