@@ -85,6 +85,7 @@ type Recovery struct {
 	FilesChecked int      // commit log files that were scanned
 	CutBytes     int64    // bytes behind the last whole record that were zeroed
 	Notes        []string // one sentence each: damage found, what was done
+	Findings     []Finding
 	Took         time.Duration
 }
 
