@@ -239,50 +239,58 @@ func bareFrame(t *testing.T, code int) string {
 // by force, the old master comes back, follows it, and keeps its extra messages in a file.
 // Progress into them is lowered at both.
 func TestForcedAndBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		p := newPair(t)
+	for name, known := range map[string]bool{"the nameserver knows": true, "nobody else knows": false} {
+		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T) { forcedAndBack(t, known) }) })
+	}
+}
+
+func forcedAndBack(t *testing.T, known bool) {
+	p := newPair(t)
+	p.startMaster(switchable)
+	p.m.heartbeat(p.m.client, "c1", "G", "CLUSTERING", testSub{topic: "T", expression: "*", version: 1})
+	p.sendBodies(0, 10)
+	p.startSlave(switchable)
+	p.caughtUp()
+	<-time.After(12 * time.Second) // it notes how far the master's log goes
+	p.s.stop()
+	p.sendBodies(10, 15)
+	p.m.wants(p.m.call(15, map[string]string{"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "14"}, nil), 0, "")
+	extra := p.m.b.store.Positions().Max
+	p.m.stop()
+	p.startSlave(switchable)
+	st := p.s.step(0, "step", "status")
+	if st.MasterEndAt == 0 || st.MasterEnd != st.Max || st.Max >= int64(extra) {
+		t.Errorf("what is known of the master's end: %+v", st)
+	}
+	p.s.step(0, "step", "promote", "epoch", "1", "force", "true", "role", "ASYNC_MASTER")
+	p.s.mustSend("T", 0, "new")
+	if known {
+		p.lookedAround()
 		p.startMaster(switchable)
-		p.m.heartbeat(p.m.client, "c1", "G", "CLUSTERING", testSub{topic: "T", expression: "*", version: 1})
-		p.sendBodies(0, 10)
-		p.startSlave(switchable)
-		p.caughtUp()
-		<-time.After(12 * time.Second) // it notes how far the master's log goes
-		p.s.stop()
-		p.sendBodies(10, 15)
-		p.m.wants(p.m.call(15, map[string]string{"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "14"}, nil), 0, "")
-		extra := p.m.b.store.Positions().Max
-		p.m.stop()
-		p.startSlave(switchable)
-		st := p.s.step(0, "step", "status")
-		if st.MasterEndAt == 0 || st.MasterEnd != st.Max || st.Max >= int64(extra) {
-			t.Errorf("what is known of the master's end: %+v", st)
+	} else {
+		p.startMaster(switchable, func(o *Options) { o.Namesrvs = nil })
+	}
+	if st := p.m.b.stand.Load(); !st.isSlave() || st.ID != 1 || st.Epoch != 1 {
+		t.Fatalf("the old master is %+v", st)
+	}
+	p.m, p.s = p.s, p.m
+	p.caughtUp()
+	p.sameLogs()
+	<-time.After(2 * time.Second)
+	if got := p.m.all("T", 0); len(got) != 11 || got[10].body != "new" {
+		t.Errorf("%d messages", len(got))
+	}
+	if st := p.s.step(0, "step", "status"); st.Aside == "" || st.ClampedTotal != 1 {
+		t.Errorf("what became of the tail: %+v", st)
+	}
+	for _, r := range []*rig{p.m, p.s} {
+		if off, _ := r.b.offsets.Query([]byte("G"), []byte("T"), 0); off != 10 {
+			t.Errorf("progress at %s: %d", r.b.Addr(), off)
 		}
-		p.s.step(0, "step", "promote", "epoch", "1", "force", "true", "role", "ASYNC_MASTER")
-		p.s.mustSend("T", 0, "new")
-		p.lookedAround() // the nameserver knows the new master
-		p.startMaster(switchable)
-		if st := p.m.b.stand.Load(); !st.isSlave() || st.ID != 1 || st.Epoch != 1 {
-			t.Fatalf("the old master is %+v", st)
-		}
-		p.m, p.s = p.s, p.m
-		p.caughtUp()
-		p.sameLogs()
-		<-time.After(2 * time.Second)
-		if got := p.m.all("T", 0); len(got) != 11 || got[10].body != "new" {
-			t.Errorf("%d messages", len(got))
-		}
-		if st := p.s.step(0, "step", "status"); st.Aside == "" || st.ClampedTotal != 1 {
-			t.Errorf("what became of the tail: %+v", st)
-		}
-		for _, r := range []*rig{p.m, p.s} {
-			if off, _ := r.b.offsets.Query([]byte("G"), []byte("T"), 0); off != 10 {
-				t.Errorf("progress at %s: %d", r.b.Addr(), off)
-			}
-		}
-		if h, err := loadRole(p.s.fs, "/store"); err != nil || h.Role != "SLAVE" || h.Rejoin {
-			t.Errorf("role.json of the old master: %+v, %v", h, err)
-		}
-	})
+	}
+	if h, err := loadRole(p.s.fs, "/store"); err != nil || h.Role != "SLAVE" || h.Rejoin {
+		t.Errorf("role.json of the old master: %+v, %v", h, err)
+	}
 }
 
 // A slave knows what kind of master it has, also in its next run, and as a former

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,17 +191,27 @@ func (b *Broker) keepMasterEnd() {
 }
 
 // comeBack looks, before the ports open, whether another broker became the master
-// of this name while this one was away, and then starts as its slave. It asks what
-// the nameservers know and waits for one answer each.
+// of this name while this one was away, and then starts as its slave. It asks those
+// that the nameservers have in its place, and the replicas it remembers: one of
+// them may have been promoted a moment ago, before any nameserver knew.
 func (b *Broker) comeBack(ctx context.Context) {
-	if b.reg == nil || b.stand.Load().isSlave() {
+	if b.stand.Load().isSlave() {
 		return
 	}
-	for _, addr := range b.reg.holders(ctx) {
-		if b.roles.newer(ctx, addr) {
-			return
+	var addrs []string
+	if b.reg != nil {
+		addrs = b.reg.holders(ctx)
+	}
+	for _, m := range b.sync.members.all() {
+		if m.Ours && !slices.Contains(addrs, m.Addr) {
+			addrs = append(addrs, m.Addr)
 		}
 	}
+	var wg sync.WaitGroup
+	for _, addr := range addrs {
+		wg.Go(func() { b.roles.newer(ctx, addr) })
+	}
+	wg.Wait()
 }
 
 // holders asks every nameserver who has this name and id, all at the same time.

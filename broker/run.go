@@ -92,6 +92,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err := b.sync.Reconcile(ctx); err != nil {
 		b.log.Error("opening without saving what the replicas had", "err", err)
 	}
+	b.comeBack(ctx) // that took its time: a replica that found this broker silent may have been promoted meanwhile
 	r.tables = s.run("tables of the replicas", b.sync.Run)
 	// Ports open before the registration, so that clients with an old route are
 	// served early.
