@@ -293,6 +293,35 @@ func forcedAndBack(t *testing.T, known bool) {
 	}
 }
 
+// The leader of a planned change dies between demote and promote: the demoted master
+// finishes it. What the leader asks for afterwards changes nothing.
+func TestChangeIsFinished(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		p.startMaster(switchable)
+		p.startSlave(switchable)
+		p.sendBodies(0, 10)
+		p.caughtUp()
+		end := p.m.step(0, "step", "fence", "epoch", "1").Max
+		st := p.s.step(0, "step", "status")
+		p.m.step(0, "step", "demote", "epoch", "1", "id", "1", "master", st.Addr, "ha", st.HAAddr)
+		<-time.After(finishAfter - time.Second)
+		if st := p.s.step(0, "step", "status"); st.Role != "SLAVE" {
+			t.Fatalf("the leader had no time: %+v", st)
+		}
+		<-time.After(2 * time.Second)
+		if st := p.s.step(0, "step", "status"); st.Role != "ASYNC_MASTER" || st.Epoch != 1 {
+			t.Fatalf("the new master is %+v", st)
+		}
+		p.s.mustSend("T", 0, "new")
+		p.m.step(remoting.CodeInvalidParameter, "step", "promote", "epoch", "2", "end", fmt.Sprint(end), "role", "ASYNC_MASTER")
+		p.s.step(0, "step", "promote", "epoch", "1", "end", fmt.Sprint(end), "role", "ASYNC_MASTER")
+		p.m, p.s = p.s, p.m
+		p.caughtUp()
+		p.sameLogs()
+	})
+}
+
 // A slave knows what kind of master it has, also in its next run, and as a former
 // master: a forced promotion goes on with it.
 func TestMasterRoleIsKept(t *testing.T) {

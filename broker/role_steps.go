@@ -136,7 +136,7 @@ func (b *Broker) openRoles() {
 		Save:    func(h *heldRole) error { return h.save(b.opts.FS, b.opts.Store.Dir) },
 		Enabled: func() bool { return b.live.Load().RoleSwitch }, Following: b.following, Positions: b.store.Positions,
 		Clamp: b.clampProgress, Exchange: func(ctx context.Context) error { return b.sync.ExchangeNow(ctx) }, Hold: b.relay.hold, Release: b.relay.release, Follow: b.relay.follow,
-		Ask: b.askRole, Members: b.members901, Related: b.related, Now: b.opts.Now, Log: b.log.With("component", "role"),
+		Ask: b.askRole, Promote: b.promoteOther, Members: b.members901, Related: b.related, Now: b.opts.Now, Log: b.log.With("component", "role"),
 	})
 }
 

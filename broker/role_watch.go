@@ -133,6 +133,7 @@ func (b *Broker) watchRole(ctx context.Context) error {
 			b.roles.newer(ctx, addr)
 		}
 		b.roles.expire(ctx)
+		b.roles.finish(ctx)
 		b.settleLog()
 		if now = b.opts.Now(); now.Sub(rival) >= rivalEvery {
 			rival = now

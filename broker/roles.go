@@ -32,7 +32,8 @@ import (
 // within a step comes back with the role before it or after it, and two brokers
 // that both believe to be master are told apart by their epochs for ever.
 //
-// A fence fails safe: it lifts itself when neither demote nor unfence follows.
+// A fence fails safe: it lifts itself when neither demote nor unfence follows. A
+// demotion that no promotion follows is finished by the demoted broker (role_finish.go).
 
 // fenceLimit is how long a fence stands by itself.
 const fenceLimit = 30 * time.Second
@@ -91,6 +92,8 @@ type rolesOptions struct {
 	Follow        func(master string)
 	// Ask asks another broker for its role.
 	Ask func(ctx context.Context, addr string) (*body.RoleStatus, error)
+	// Promote asks another broker to take the step that is owed to it.
+	Promote func(ctx context.Context, o *owedPromotion) error
 	// Related says whether the broker at addr is known as a replica of this one's log.
 	Related func(addr string) bool
 	// Members are the registered brokers of this name by id.
@@ -110,7 +113,8 @@ type roles struct {
 	fenceEpoch int64
 	fenceUntil time.Time
 	former     int64
-	rejoin     bool // see heldRole
+	rejoin     bool           // see heldRole
+	owed       *owedPromotion // nil: none
 	clamped    []subgroup.ProgressRecord
 }
 
@@ -279,6 +283,11 @@ func (r *roles) follow(ctx context.Context, st *standing, s roleStep) error {
 		return err
 	}
 	r.unmark()
+	if s.Force {
+		r.owe(nil)
+	} else {
+		r.owe(&owedPromotion{to: s.Master, epoch: s.Epoch, end: int64(r.o.Positions().Max), role: st.Role, due: r.o.Now().Add(finishAfter)})
+	}
 	r.o.Follow(s.Master)
 	r.o.Log.Warn("this broker is a slave now", "broker_id", s.ID, "epoch", s.Epoch, "master", s.Master, "reason", s.Reason, "peer", s.Peer)
 	return nil
@@ -366,10 +375,14 @@ func (r *roles) promote(ctx context.Context, s roleStep) error {
 	if err := r.ready(ctx, st, s); err != nil {
 		return err
 	}
+	if err := r.undoable(ctx); err != nil {
+		return err
+	}
 	next := standing{Role: s.Role, Epoch: s.Epoch}
 	if err := r.change(ctx, st, next, heldRole{Former: st.ID}); err != nil {
 		return err
 	}
+	r.owe(nil)
 	var lowered []subgroup.ProgressRecord
 	if s.Force {
 		lowered = r.o.Clamp()
