@@ -290,6 +290,12 @@ func (s *switching) planned(ctx context.Context) (*result, error) {
 		return nil, m.try("mqctl ha promote " + s.c.arg(0) + " --id " + s.c.str("id") + " --force")
 	}
 	_, done := s.item("check", s.target)
+	if perm := s.permission(ctx, s.target.Addr); perm != "" {
+		done(stateFailed, "%s is drained", roleTarget(s.target))
+		s.r.failed(fail(ExitConditionFalse, "DRAINED", "%s is drained (brokerPermission=%s): as the master it would take no messages", roleTarget(s.target), perm).
+			because("nothing was changed").try("mqctl broker config set brokerPermission=6 --broker " + s.target.Addr))
+		return s.r, nil
+	}
 	done(stateDone, "master %s at %s, epoch %d; new epoch %d", roleTarget(s.master), s.master.Addr, s.master.Epoch, s.epoch)
 	if s.c.dryRun() {
 		for _, step := range []string{"catch-up", "fence", "gap", "metadata", "demote", "promote", "routes"} {
@@ -609,17 +615,27 @@ func (s *switching) longer() *body.RoleStatus {
 	return best
 }
 
+// permission is brokerPermission of a broker that takes no messages by it, else empty.
+func (s *switching) permission(ctx context.Context, addr string) string {
+	cfg, err := s.a.BrokerConfig(ctx, addr)
+	if err != nil {
+		return "" // what is wrong with it the steps will say
+	}
+	text := cfg.Values["brokerPermission"]
+	if perm, err := strconv.Atoi(text); err != nil || perm&2 != 0 {
+		return ""
+	}
+	return text
+}
+
 // writable says whether the new master takes messages: a drain stays with the
 // broker that was drained, whatever its role is.
 func (s *switching) writable(ctx context.Context, st *body.RoleStatus) string {
-	cfg, err := s.a.BrokerConfig(ctx, st.Addr)
-	if err != nil {
-		return ""
-	}
-	if perm, err := strconv.Atoi(cfg.Values["brokerPermission"]); err != nil || perm&2 != 0 {
+	perm := s.permission(ctx, st.Addr)
+	if perm == "" {
 		return ", writable"
 	}
-	m := warning("DRAINED", roleTarget(st), "the new master at %s takes no messages: it was drained (brokerPermission=%s)", st.Addr, cfg.Values["brokerPermission"])
+	m := warning("DRAINED", roleTarget(st), "the new master at %s takes no messages: it was drained (brokerPermission=%s)", st.Addr, perm)
 	m.offer("mqctl broker undrain " + s.name)
 	s.r.warn(m)
 	return ", drained"
