@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/body"
+)
+
+// fakeRoles answers the steps of a change of roles. The steps are listed in log;
+// one that starts with fail is refused.
+type fakeRoles struct {
+	st   body.RoleStatus
+	fail string
+	log  []string
+	on   func(step string, st *body.RoleStatus)
+}
+
+func (f *fakeRoles) serve(r *remoting.Request) {
+	ext := r.Ext.Map()
+	step, epoch := ext["step"], int64(0)
+	if step != "status" {
+		epoch, _ = strconv.ParseInt(ext["epoch"], 10, 64)
+		f.log = append(f.log, fmt.Sprintf("%s %d", step, epoch))
+	}
+	if f.on != nil {
+		f.on(step, &f.st)
+	}
+	if f.fail != "" && strings.HasPrefix(step, f.fail) {
+		r.Reply(remoting.CodeSystemError, "the disk is sick", nil, nil)
+		return
+	}
+	switch step {
+	case "fence":
+		f.st.Fenced, f.st.FenceEpoch = true, epoch
+	case "unfence":
+		f.st.Fenced, f.st.FenceEpoch = false, 0
+	case "demote":
+		f.st.Role, f.st.Epoch, f.st.Fenced = "SLAVE", epoch, false
+	case "promote":
+		f.st.Role, f.st.Epoch = ext["role"], epoch
+	}
+	r.Reply(remoting.CodeSuccess, "", nil, f.st.Encode())
+}
+
+// rolePair is a master and its slave whose answers a test sets.
+func rolePair(t *testing.T) (f *fakeCluster, master, slave *fakeRoles) {
+	f = newFakeCluster(t)
+	add := func(id int64, role string, end int64) *fakeRoles {
+		r := &fakeRoles{st: body.RoleStatus{Broker: "a", BrokerID: id, ConfiguredID: id, Role: role, Max: end, Dispatched: end, Connected: true, HAAddr: "127.0.0.1:1", Switchable: true}}
+		b, _ := f.add("127.0.0.1", "a", id, end, func(b *fakeBroker) { b.more[remoting.ReqMqctlRole] = r.serve })
+		r.st.Addr = b.addr
+		return r
+	}
+	return f, add(0, "SYNC_MASTER", 9000), add(1, "SLAVE", 9000)
+}
+
+func steps(f *fakeRoles) string { return strings.Join(f.log, ", ") }
+
+func TestPromoteGoesBack(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		set           func(m, s *fakeRoles)
+		exit          int
+		says          []string
+		master, slave string // the steps that each was asked for
+		is            string // role of the old master afterwards
+	}{
+		{"far behind", func(_, s *fakeRoles) { s.st.Max -= 2 << 20 }, 5,
+			[]string{"GAP_NOT_CLOSED", "promotion cancelled, a/0 is master and writable again", "--wait=10m"}, "", "", "SYNC_MASTER"},
+		{"the slave does not follow", func(_, s *fakeRoles) { s.st.Connected, s.st.State = false, "DIVERGED" }, 5,
+			[]string{"GAP_NOT_CLOSED", "it does not follow the master now: DIVERGED"}, "", "", "SYNC_MASTER"},
+		{"the last bytes do not come", func(_, s *fakeRoles) { s.st.Max = 8999 }, 5,
+			[]string{"GAP_NOT_CLOSED", "UNDONE"}, "fence 1, unfence 1", "", "SYNC_MASTER"},
+		{"the fence is refused", func(m, _ *fakeRoles) { m.fail = "fence" }, 1, []string{"the disk is sick"}, "fence 1, unfence 1", "", "SYNC_MASTER"},
+		{"tables cannot be taken over", func(_, s *fakeRoles) { s.fail = "exchange" }, 1, []string{"the disk is sick", "UNDONE"}, "fence 1, unfence 1", "exchange 1", "SYNC_MASTER"},
+		{"the slave cannot be promoted", func(_, s *fakeRoles) { s.fail = "promote" }, 1, []string{"the disk is sick", "UNDONE"},
+			"fence 1, demote 1, promote 2", "exchange 1, promote 1", "SYNC_MASTER"},
+		{"and the master cannot come back", func(m, s *fakeRoles) { m.fail, s.fail = "promote", "promote" }, 1, []string{"NO_MASTER", "could not be undone"},
+			"fence 1, demote 1, promote 2", "exchange 1, promote 1", "SLAVE"},
+		{"the answer of the promotion is lost", func(_, s *fakeRoles) {
+			s.on = func(step string, st *body.RoleStatus) {
+				if step == "promote" {
+					st.Role, st.Epoch, s.fail = "SYNC_MASTER", 1, "promote"
+				}
+			}
+		}, 0, []string{"master of epoch 1"}, "fence 1, demote 1", "exchange 1, promote 1", "SLAVE"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, m, s := rolePair(t)
+			tt.set(m, s)
+			if tt.exit == 0 { // the nameserver shows the new master at once
+				f.brokers[0].id, f.brokers[1].id = 1, 0
+			}
+			out, errs := f.mq(tt.exit, "ha", "promote", "a", "--id", "1", "--planned", "--wait=300ms", "-o", "json")
+			has(t, out+errs, tt.says...)
+			if m.st.Fenced {
+				t.Error("the master is left fenced")
+			}
+			master := steps(m)
+			for strings.Contains(master, "unfence 1, fence 1") { // the last bytes are waited for more than once
+				master = strings.Replace(master, "unfence 1, fence 1, ", "", 1)
+			}
+			if master != tt.master || steps(s) != tt.slave || m.st.Role != tt.is {
+				t.Errorf("steps of the master %q, of the slave %q; the old master is %s", master, steps(s), m.st.Role)
+			}
+		})
+	}
+}
+
+func TestPromoteNotOffered(t *testing.T) {
+	f := newFakeCluster(t)
+	f.add("127.0.0.1", "a", 0, 9000, nil)
+	f.add("127.0.0.1", "a", 1, 9000, nil)
+	_, errs := f.mq(8, "ha", "promote", "a", "--id", "1", "--planned")
+	has(t, errs, "NOT_OFFERED", "does not change its role")
+	_, errs = f.mq(8, "ha", "demote", "a", "--yes")
+	has(t, errs, "NOT_OFFERED")
+}
