@@ -168,12 +168,6 @@ config show | client configuration
 config keys | all broker settings
 config explain | meaning of a setting
 config import | read a RocksDB configuration folder
-context add | remember a cluster
-context use | choose a cluster
-context list | remembered clusters
-context show | a remembered cluster
-context rm | forget a cluster
-context test | reach a remembered cluster
 shell | interactive shell
 debug bundle | collect diagnostics
 debug analyse | findings in a bundle

@@ -34,6 +34,10 @@ type call struct {
 	p       *printer
 	begun   time.Time
 	client  *admin.Client
+
+	file     *clientFile         // nil before useClientFile
+	active   activeContext       // of the client file
+	fallback map[string][]string // values of the context and of the file's defaults
 }
 
 // given reports whether the flag stands on the command line.
@@ -61,6 +65,9 @@ func (c *call) list(key string) []string {
 		if v := c.io.Env(name); v != "" {
 			return []string{v}
 		}
+	}
+	if v := c.fallback[key]; len(v) > 0 {
+		return v
 	}
 	if f.def != "" {
 		return []string{f.def}
@@ -148,9 +155,9 @@ func (c *call) admin() (*admin.Client, error) {
 	if len(addrs) == 0 {
 		return nil, usage("VALUE_MISSING", "the list of nameservers is empty").because("nothing was sent").try("-n HOST:9876")
 	}
-	o := admin.Options{Nameservers: addrs, Timeout: c.duration("timeout")}
-	if c.on("trace") {
-		o.Trace = c.trace
+	o, err := c.adminOptions(addrs)
+	if err != nil {
+		return nil, err
 	}
 	c.client = admin.New(o)
 	return c.client, nil

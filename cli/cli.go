@@ -40,6 +40,9 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 		return complete(ctx, args[2:], io)
 	}
 	l, err := commands().normalise(args[0], args[1:])
+	if words := aliasOf(args, err, io.Env); words != nil {
+		l, err = commands().normalise(args[0], words)
+	}
 	if err != nil {
 		return compat(io, printUsage(io, asMessage(err)))
 	}
@@ -102,11 +105,17 @@ func execute(ctx context.Context, c *call) int {
 	if err := c.checkEnvironment(); err != nil {
 		return printUsage(c.io, asMessage(err))
 	}
+	if err := c.useClientFile(); err != nil {
+		return printUsage(c.io, asMessage(err))
+	}
 	p, err := newPrinter(c)
 	if err != nil {
 		return printUsage(c.io, asMessage(err))
 	}
 	c.p = p
+	if err := c.refuseReadOnly(); err != nil {
+		return c.finish(ctx, nil, err)
+	}
 	if d := c.duration("deadline"); d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
@@ -175,6 +184,7 @@ func newPrinter(c *call) (*printer, error) {
 		sort: c.str("sort"), limit: int(c.whole("limit")), headers: !c.on("no-headers"), now: c.begun,
 	}
 	p.style.units, p.style.time, p.style.now = c.str("units"), c.str("time"), c.begun
+	p.context = c.active.Name
 	if err := p.chooseFormat(c); err != nil {
 		return nil, err
 	}
@@ -215,6 +225,10 @@ func knownField(name string, known []string, flag string) error {
 func (p *printer) chooseFormat(c *call) error {
 	text := c.str("output")
 	p.format = "table"
+	asked := c.given("output") || c.io.Env("MQCTL_OUTPUT") != ""
+	if !asked && (c.old || text == "name" && p.view.name == nil || text == "mqadmin" && p.view.old == nil) {
+		text = "" // the client file's default fits some commands only, and never changes mqadmin's layout
+	}
 	if text == "" {
 		if c.old && p.view.old != nil && (!p.style.terminal || c.mqadmin) {
 			p.format = "mqadmin"

@@ -186,6 +186,12 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 		for _, n := range schemaNames() {
 			c.offer(n, "")
 		}
+	case f.complete == "context":
+		if file, err := loadClientFile(c.io.Env); err == nil {
+			for _, n := range file.names() {
+				c.offer(n, strings.Join(file.Contexts[n].Namesrv, ","))
+			}
+		}
 	case f.complete == "local":
 		c.localNames()
 	case f.complete != "" && f.complete != "file":

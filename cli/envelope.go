@@ -84,10 +84,13 @@ func stampMillis(ms int64) *string {
 // ptr is for fields that may be null.
 func ptr[T any](v T) *T { return &v }
 
-func (r *result) envelope(schema string, now time.Time) envelope {
+func (r *result) envelope(schema, context string, now time.Time) envelope {
 	e := envelope{
 		Schema: schema, GeneratedAt: stamp(now), Complete: len(r.errors) == 0,
 		Items: r.items, Totals: r.totals, Warnings: r.warnings, Errors: r.errors,
+	}
+	if context != "" {
+		e.Context = &context
 	}
 	if r.cluster != "" {
 		e.Cluster = &r.cluster

@@ -126,10 +126,17 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 		m.Code, m.ExitCode = "NAMESRV_TIMEOUT", ExitTimeout
 		m.Text = "no nameserver answered: " + strings.Join(parts, ", ")
 	}
-	if !c.given("namesrv") && c.io.Env("MQCTL_NAMESRV") == "" && c.io.Env("NAMESRV_ADDR") == "" {
-		m.reason("no -n or NAMESRV_ADDR was given, so the default address was tried")
+	switch {
+	case c.active.Name != "":
+		m.reason("the addresses are those of the context %q", c.active.Name)
+		if c.namesrvNamed() {
+			m.Why = ""
+		}
+	case !c.namesrvNamed():
+		m.reason("no -n, NAMESRV_ADDR or context was given, so the default address was tried")
+		return m.try("mqctl -n HOST:9876 "+c.cmd.name(c.old), "mqctl context add prod --namesrv HOST:9876")
 	}
-	return m.try("mqctl " + c.cmd.name(c.old) + " -n HOST:9876")
+	return m.try("mqctl -n HOST:9876 " + c.cmd.name(c.old))
 }
 
 // netReason is the shortest true text of a network error.

@@ -9,7 +9,7 @@ import (
 
 // helpTopics are the pages of "mqctl help WORD" that are about no command.
 var helpTopics = map[string]func() string{
-	"mqadmin": oldHelp, "exit-codes": exitCodesHelp, "output": outputHelp, "formats": outputHelp,
+	"mqadmin": oldHelp, "exit-codes": exitCodesHelp, "output": outputHelp, "formats": outputHelp, "client-file": clientFileHelp,
 }
 
 // exitCodesHelp lists every code that mqctl can end with.

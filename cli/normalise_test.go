@@ -140,7 +140,7 @@ var normaliseCases = []struct{ in, want string }{
 	{"group set g --slow-broker 99999999999999999999", "!BAD_VALUE"},
 	// Of the contract, not built yet.
 	{"cluster list --watch", "!NOT_SUPPORTED"},
-	{"cluster list --context prod", "!NOT_SUPPORTED"},
+	{"cluster list --context prod", "cluster list --context=prod --"},
 	{"group set g --reason x --slow-broker 1", "!NOT_SUPPORTED"},
 	{"clusterList -i 5", "!NOT_SUPPORTED"},
 	{"cluster list --nope", "!UNKNOWN_FLAG"},

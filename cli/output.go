@@ -49,6 +49,7 @@ type printer struct {
 	limit    int
 	headers  bool
 	schema   string
+	context  string // name of the context in use, "" for none
 	view     view
 	now      time.Time
 	watching bool  // with --watch: rows in a pipe have a time
@@ -134,7 +135,7 @@ func (p *printer) pick(items []any) []any {
 }
 
 func (p *printer) printJSON(r *result) error {
-	e := r.envelope(p.schema, p.now)
+	e := r.envelope(p.schema, p.context, p.now)
 	e.Items = p.pick(e.Items)
 	b, err := marshalIndent(e)
 	if err != nil {
@@ -178,7 +179,7 @@ func (p *printer) line(item any) ([]byte, error) {
 
 // printTemplate runs the template over the object that JSON would show.
 func (p *printer) printTemplate(r *result) error {
-	e := r.envelope(p.schema, p.now)
+	e := r.envelope(p.schema, p.context, p.now)
 	b, err := marshal(e)
 	if err != nil {
 		return err

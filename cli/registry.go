@@ -121,7 +121,7 @@ func newRegistry() *registry {
 	for _, group := range [][]*command{
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
 		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
-		devCommands(), knowledgeCommands(),
+		devCommands(), knowledgeCommands(), contextCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

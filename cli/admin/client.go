@@ -26,6 +26,8 @@ type Options struct {
 	Parallel int
 	// Dial replaces the network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// AccessKey and SecretKey sign every request, when both are given.
+	AccessKey, SecretKey string
 	// Trace is called after each request: code, address, bytes out and in, time, error.
 	Trace func(code int, addr string, out, in int, took time.Duration, err error)
 }
@@ -142,6 +144,9 @@ func (c *Client) askOnce(ctx context.Context, addr string, r request) (*remoting
 	var ext remoting.ExtEncoder
 	if r.ext != nil {
 		ext = r.ext
+	}
+	if c.o.AccessKey != "" {
+		ext = signed(r.ext, r.body, c.o.AccessKey, c.o.SecretKey)
 	}
 	resp, err := c.net.Call(one, addr, r.code, ext, r.body)
 	if err != nil {
