@@ -32,7 +32,7 @@ func brokerCommands() []*command {
 				{key: "grace", kind: kindDuration, def: "30s", meta: "DUR", help: "how long it may take to end"},
 				{key: "force", kind: kindBool, help: "SIGKILL after the grace time"},
 				{key: "dry-run", kind: kindBool, env: []string{"MQCTL_DRY_RUN"}, help: "say what would be stopped"},
-				{key: "drain", kind: kindBool, absent: true, help: "stop writes first"},
+				{key: "drain", kind: kindBool, help: "stop writes first, and wait until the slaves have everything (within --grace)"},
 			},
 			view: view{
 				item: brokerStopItem{}, name: func(item any) string {
@@ -83,7 +83,7 @@ type brokerStopItem struct {
 	Millis   int64  `json:"millis"`
 }
 
-func runBrokerStop(_ context.Context, c *call) (*result, error) {
+func runBrokerStop(ctx context.Context, c *call) (*result, error) {
 	l, err := findLocal(c)
 	if err != nil {
 		return nil, err
@@ -92,6 +92,11 @@ func runBrokerStop(_ context.Context, c *call) (*result, error) {
 	r := &result{items: []any{it}, change: &change{DryRun: c.dryRun()}}
 	if c.dryRun() {
 		return r, nil
+	}
+	if c.on("drain") {
+		if err := c.drainBefore(ctx, r, l); err != nil {
+			return nil, err
+		}
 	}
 	gone := func() bool { return l.StoreDir != "" && lockHolder(lockPath(l.StoreDir)) != l.Pid }
 	stopped, err := stopProcess(l.Pid, c.duration("grace"), c.on("force"), gone)

@@ -75,7 +75,7 @@ func undrainCommand() *command {
 		examples: []string{
 			"mqctl broker undrain broker-a", "mqctl broker undrain broker-a --via nameserver", "mqctl addWritePerm -n 127.0.0.1:9876 -b broker-a",
 		},
-		flags: append(drainFlags(), flagSpec{key: "wait", kind: kindOptional, of: kindDuration, bare: "60s", newOnly: true, absent: true}),
+		flags: drainFlags(),
 	}
 }
 
@@ -105,10 +105,51 @@ func runDrain(ctx context.Context, c *call) (*result, error) {
 			r.done++
 		}
 	}
-	if stop && r.change.Applied && c.patience() > 0 && len(r.errors) == 0 {
-		return r, c.awaitQuiet(ctx, r, targets)
+	if c.dryRun() || c.patience() == 0 || len(r.errors) > 0 {
+		return r, nil
+	}
+	if !stop {
+		return r, c.awaitWritable(ctx, targets)
+	}
+	if r.change.Applied {
+		return r, c.awaitQuiet(ctx, r, targets, c.patience())
 	}
 	return r, nil
+}
+
+// awaitWritable waits until the routes that producers get name the brokers as
+// writable.
+func (c *call) awaitWritable(ctx context.Context, targets []admin.Target) error {
+	waiting := ""
+	ok, err := until(ctx, c.patience(), func(ctx context.Context) (bool, error) {
+		for _, t := range targets {
+			if waiting = nameOf(t); !c.routeWritable(ctx, waiting) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if ok || err != nil {
+		return c.explain(err)
+	}
+	return fail(ExitTimeout, "ROUTES_NOT_SEEN", "the nameservers do not show %s as writable after %s", waiting, c.patience()).
+		because("the broker takes messages; its routes follow when it registers, within 30 s").try("--wait=1m")
+}
+
+// routeWritable looks at topics that a broker makes at its start: the one of its own
+// name, the one that new topics are made from, and one for tests. With
+// autoCreateTopicEnable=false only the last can be written.
+func (c *call) routeWritable(ctx context.Context, broker string) bool {
+	for _, topic := range []string{broker, "TBW102", "BenchmarkTest"} {
+		route, err := c.client.Route(ctx, topic)
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(route.Queues, func(q admin.RouteQueues) bool { return q.Broker == broker && q.Perm&2 != 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 // drainTargets is the master that was named. A slave takes no writes.
@@ -223,10 +264,10 @@ func (c *call) drainRoutes(ctx context.Context, r *result, t admin.Target, stop 
 }
 
 // awaitQuiet waits until nothing has been written at the targets for a while.
-func (c *call) awaitQuiet(ctx context.Context, r *result, targets []admin.Target) error {
+func (c *call) awaitQuiet(ctx context.Context, r *result, targets []admin.Target, patience time.Duration) error {
 	last := make([]string, len(targets))
 	since := time.Now()
-	ok, err := until(ctx, c.patience(), func(ctx context.Context) (bool, error) {
+	ok, err := until(ctx, patience, func(ctx context.Context) (bool, error) {
 		for i, t := range targets {
 			rt, err := c.client.RuntimeInfo(ctx, t.Addr)
 			if err != nil {
@@ -259,6 +300,6 @@ func (c *call) awaitQuiet(ctx context.Context, r *result, targets []admin.Target
 			rates = append(rates, fmt.Sprintf("%s %.1f/s", it.target, *it.PutPerSecond))
 		}
 	}
-	return fail(ExitTimeout, "STILL_WRITTEN", "messages still come after %s: %s; writes stay closed", c.patience(), strings.Join(rates, ", ")).
-		because("%s must pass without a message; the broker's own deliveries count too", drainQuiet).try("--wait=2m", "mqctl broker undrain "+c.arg(0))
+	return fail(ExitTimeout, "STILL_WRITTEN", "messages still come after %s: %s; writes stay closed", patience.Round(time.Second), strings.Join(rates, ", ")).
+		because("%s must pass without a message; the broker's own deliveries count too", drainQuiet).try("--wait=2m", "mqctl broker undrain "+nameOf(targets[0]))
 }

@@ -372,7 +372,12 @@ func TestDrain(t *testing.T) {
 	f.mq(3, "broker", "drain", "nobody")
 	f.mq(3, "wipeWritePerm", "-b", "nobody")
 	f.mq(2, "broker", "drain")
-	f.mq(2, "broker", "undrain", "a", "--wait")
+	_, errs = f.mq(5, "broker", "undrain", "a", "--wait=300ms")
+	has(t, errs, "ROUTES_NOT_SEEN")
+	f.ns.more[remoting.ReqGetRouteInfoByTopic] = func(r *remoting.Request) {
+		reply(r, map[string]any{"queueDatas": []any{map[string]any{"brokerName": "a", "perm": 7}}, "brokerDatas": []any{}})
+	}
+	f.mq(0, "broker", "undrain", "a", "--wait=10s")
 	f.mq(2, "broker", "drain", "a", "--via", "prayer")
 	_, errs = f.mq(5, "broker", "drain", "a", "--wait=300ms")
 	has(t, errs, "[STILL_WRITTEN]")
