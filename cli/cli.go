@@ -126,8 +126,16 @@ func execute(ctx context.Context, c *call) int {
 			c.client.Close()
 		}
 	}()
-	r, err := c.cmd.run(ctx, c)
+	r, err := c.handle(ctx)
 	return c.finish(ctx, r, err)
+}
+
+// handle runs the command, again and again with --watch.
+func (c *call) handle(ctx context.Context) (*result, error) {
+	if c.is(watches) || !c.given("watch") && !c.given("interval") || !c.cmd.repeats() {
+		return c.cmd.run(ctx, c)
+	}
+	return c.watch(ctx, func(ctx context.Context) (*result, error) { return c.cmd.run(ctx, c) }, nil)
 }
 
 // finish prints what a handler returned and chooses the exit status.
@@ -153,6 +161,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		}
 	} else if len(r.errors) > 0 || r.exit != 0 || r.final != nil {
 		code = r.code()
+	}
+	if code == ExitPartial && c.on("allow-partial") {
+		code = ExitOK
 	}
 	if !r.streamed {
 		if err := c.p.print(r); err != nil {
@@ -196,6 +207,13 @@ func newPrinter(c *call) (*printer, error) {
 				return nil, err
 			}
 			p.fields = append(p.fields, name)
+		}
+	}
+	p.reverse, p.silent = c.on("reverse"), c.str("log-level") == "error"
+	if text := c.str("filter"); text != "" {
+		var err error
+		if p.filter, err = parseFilter(text, known); err != nil {
+			return nil, err
 		}
 	}
 	if p.sort != "" {

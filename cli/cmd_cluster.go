@@ -54,7 +54,7 @@ func clusterCommands() []*command {
 		flags: []flagSpec{
 			{key: "cluster", long: "clusterName", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "this cluster only"},
 			{key: "more", long: "moreStats", short: "m", kind: kindBool, bareOld: true, help: "daily totals"},
-			{key: "interval", long: "interval", short: "i", oldOnly: true, absent: true, meta: "SECONDS", help: "repeat"},
+			{key: "interval", long: "interval", short: "i", oldOnly: true, kind: kindInt, min: 1, max: 86400, meta: "SECONDS", help: "repeat until interrupted"},
 		},
 		view: view{
 			item: clusterItem{}, name: func(item any) string {

@@ -37,7 +37,7 @@ func contextCommands() []*command {
 			path: "context add", summary: "remember a cluster, or change what is remembered", args: "NAME", min: 1, max: 1, argFrom: "context", attrs: local,
 			run: runContextAdd, schema: "mqctl.context.add/v1", exits: []int{ExitBadConfig}, view: shown,
 			examples: []string{"mqctl context add dev --namesrv 127.0.0.1:9876", "mqctl context add prod --namesrv 10.0.0.4:9876,10.0.0.5:9876 --cluster DefaultCluster --protected --secret-key-file /run/secrets/mq_sk --access-key ops"},
-			flags: contextFlags(),
+			flags:    contextFlags(),
 		},
 		{
 			path: "context use", summary: "choose the context of the lines to come", args: "NAME", min: 1, max: 1, argFrom: "context", attrs: local,

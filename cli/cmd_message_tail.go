@@ -16,7 +16,7 @@ func messageTailCommand() *command {
 	v := messageView()
 	return &command{
 		path: "message tail", summary: "read messages without a group", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
-		run: runMessageTail, schema: "mqctl.message.tail/v1", exits: []int{ExitNotFound, ExitPartial}, view: v,
+		run: runMessageTail, schema: "mqctl.message.tail/v1", exits: []int{ExitNotFound, ExitPartial}, view: v, attrs: streams,
 		examples: []string{"mqctl message tail orders", "mqctl message tail orders --last 5 --follow -o jsonl", "mqctl message tail orders --since 5m --tag new", "mqctl message tail orders -o raw --last 1"},
 		flags: []flagSpec{
 			{key: "last", kind: kindInt, max: 1 << 20, def: "10", meta: "N", help: "the newest N messages"},

@@ -97,7 +97,8 @@ func statsHACommand() *command {
 			"mqctl stats ha", "mqctl stats ha --broker broker-a --watch=1s", "mqctl stats ha -o json | jq '.items[].connections[].gapBytes'",
 			"mqctl haStatus -n 127.0.0.1:9876 -c DefaultCluster",
 		},
-		flags: append(oldTarget(), watchFlag(),
+		attrs: watches,
+		flags: append(oldTarget(),
 			flagSpec{key: "interval", long: "interval", short: "i", oldOnly: true, kind: kindInt, min: 1, max: 86400, meta: "SECONDS", help: "repeat until interrupted"}),
 	}
 }
@@ -107,7 +108,7 @@ func haStatusCommand() *command {
 		path: "ha status", summary: "state of the replication connections, with limits", run: runHA, schema: haSchema,
 		exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse}, view: haView(),
 		examples: []string{"mqctl ha status --max-gap 64MiB", "mqctl ha status --broker broker-a --max-gap-time 5s"},
-		flags:    append(gapFlags("exit 7 when"), watchFlag()),
+		flags:    gapFlags("exit 7 when"), attrs: watches,
 	}
 }
 

@@ -61,7 +61,7 @@ func statsOffsetsCommand() *command {
 		path: "stats offsets", summary: "commit log of every replica side by side", run: runStatsOffsets,
 		schema: "mqctl.stats.offsets/v1", exits: []int{ExitNotFound, ExitPartial},
 		examples: []string{"mqctl stats offsets", "mqctl stats offsets --broker broker-a --watch=1s", "mqctl stats offsets -o json | jq '.items[].gapBytes'"},
-		flags:    []flagSpec{watchFlag()},
+		attrs:    watches,
 		view: view{
 			item: offsetsItem{}, foot: footOffsets, name: func(item any) string {
 				it := item.(*offsetsItem)

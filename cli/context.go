@@ -307,7 +307,14 @@ func (c *call) adminOptions(addrs []string) (admin.Options, error) {
 			o.Retries = -1
 		}
 	}
-	if c.on("trace") {
+	if level := c.str("log-level"); level == "info" || level == "debug" {
+		from := "no context"
+		if c.active.Name != "" {
+			from = "context " + c.active.Name
+		}
+		fmt.Fprintf(c.io.Err, "info    nameservers %s, %s\n", strings.Join(addrs, ","), from)
+	}
+	if c.on("trace") || c.str("log-level") == "debug" {
 		o.Trace = c.trace
 	}
 	var err error

@@ -25,8 +25,13 @@ var commonFlags = []flagSpec{
 		help: "table, wide, json, jsonl, csv, name, template=TEXT, mqadmin"},
 	{key: "fields", meta: "A,B,C", local: true, help: "only these fields, in this order"},
 	{key: "sort", meta: "FIELD", local: true, help: "order by a field"},
+	{key: "reverse", kind: kindBool, local: true, help: "the other way round"},
+	{key: "filter", meta: "EXPR", local: true, help: "only items that fit: 'gapBytes>1MiB && role==SLAVE'; operators == != > >= < <= ~ !~ && || ! ( )"},
 	{key: "limit", kind: kindInt, min: 1, max: math.MaxInt32, meta: "N", local: true, help: "at most N items"},
 	{key: "no-headers", kind: kindBool, local: true, help: "table and csv without the header line"},
+	{key: "watch", kind: kindOptional, of: kindDuration, bare: "2s", meta: "DUR", reading: true, help: "repeat until interrupted"},
+	{key: "allow-partial", kind: kindBool, reading: true, help: "exit 0 when some brokers did not answer"},
+	{key: "parallel", kind: kindInt, min: 1, max: 256, meta: "N", help: "brokers at the same time; 8 unless given, 1 for changes"},
 	{key: "timeout", kind: kindDuration, meta: "DUR", env: []string{"MQCTL_TIMEOUT"}, def: "5s", help: "one request"},
 	{key: "deadline", kind: kindDuration, meta: "DUR", env: []string{"MQCTL_DEADLINE"}, help: "the whole command; exit 5 when it is over"},
 	{key: "color", kind: kindEnum, enum: []string{"auto", "always", "never"}, env: []string{"MQCTL_COLOR"}, def: "auto", local: true, help: "colours"},
@@ -36,6 +41,8 @@ var commonFlags = []flagSpec{
 	{key: "access-key", meta: "KEY", help: "name of the key that signs requests; the secret comes from a file or the environment"},
 	{key: "access-key-file", meta: "FILE", complete: "file", help: "file with the access key (MQCTL_ACCESS_KEY, MQCTL_ACCESS_KEY_FILE)"},
 	{key: "secret-key-file", meta: "FILE", complete: "file", help: "file with the secret key (MQCTL_SECRET_KEY, MQCTL_SECRET_KEY_FILE)"},
+	{key: "log-level", kind: kindEnum, enum: []string{"error", "warn", "info", "debug"}, env: []string{"MQCTL_LOG_LEVEL"}, def: "warn", local: true,
+		help: "on stderr; error leaves warnings out, debug prints each request"},
 	{key: "trace", kind: kindBool, help: "print each request on stderr"},
 	{key: "examples", kind: kindBool, local: true, help: "print examples and end"},
 	{key: "schema", kind: kindBool, local: true, help: "print the JSON Schema of the output and end"},
@@ -45,13 +52,8 @@ var commonFlags = []flagSpec{
 	{key: "yes", letter: "y", kind: kindBool, mutating: true, env: []string{"MQCTL_YES"}, help: "answer every confirmation"},
 	{key: "wait", kind: kindOptional, of: kindDuration, bare: "60s", mutating: true, meta: "DUR", help: "return when the effect is visible"},
 
-	{key: "reverse", kind: kindBool, absent: true},
-	{key: "filter", meta: "EXPR", absent: true},
-	{key: "watch", kind: kindOptional, of: kindDuration, bare: "2s", meta: "DUR", absent: true},
-	{key: "allow-partial", kind: kindBool, absent: true},
 	{key: "detailed-exit-code", kind: kindBool, mutating: true, absent: true},
 	{key: "on-error", meta: "WHAT", mutating: true, absent: true},
-	{key: "parallel", meta: "N", absent: true},
 	{key: "reason", meta: "TEXT", mutating: true, absent: true},
 }
 
@@ -101,7 +103,7 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		if c.is(local) && !f.local {
 			continue
 		}
-		if f.mutating && !c.is(mutates) {
+		if f.mutating && !c.is(mutates) || f.reading && !c.repeats() {
 			continue
 		}
 		v.add(f, true)

@@ -52,7 +52,9 @@ func outputHelp() string {
   template=TEXT  Go's text/template over the envelope; a field that is not there is an error
   mqadmin        the layout of mqadmin; the default of camel-case names in a pipe
 
-  --fields A,B   only these fields (table, json, jsonl, csv)      --sort FIELD      --limit N
+  --fields A,B   only these fields (table, json, jsonl, csv)      --sort FIELD      --reverse      --limit N
+  --filter EXPR  only items that fit: == != > >= < <= ~ (regular expression) !~ && || ! ( )
+  --watch[=2s]   again and again: redrawn on a terminal, rows with a time in a pipe (table, jsonl, csv)
   --no-headers   without the line of names (table, csv)           --schema          the JSON Schema
 
 The envelope has schema, generatedAt, context, cluster, complete, items, warnings and errors; commands that

@@ -139,10 +139,10 @@ var normaliseCases = []struct{ in, want string }{
 	{"group set g --slow-broker -1", "!BAD_VALUE"},
 	{"group set g --slow-broker 99999999999999999999", "!BAD_VALUE"},
 	// Of the contract, not built yet.
-	{"cluster list --watch", "!NOT_SUPPORTED"},
+	{"cluster list --watch", "cluster list --watch=2s --"},
 	{"cluster list --context prod", "cluster list --context=prod --"},
 	{"group set g --reason x --slow-broker 1", "!NOT_SUPPORTED"},
-	{"clusterList -i 5", "!NOT_SUPPORTED"},
+	{"clusterList -i 5", "clusterList --interval=5 --"},
 	{"cluster list --nope", "!UNKNOWN_FLAG"},
 	{"group frob", "!UNKNOWN_COMMAND"},
 	{"broker config frob", "!UNKNOWN_COMMAND"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"syscall"
 	"text/template"
@@ -46,7 +47,10 @@ type printer struct {
 	tmpl     *template.Template
 	fields   []string
 	sort     string
+	reverse  bool
+	filter   filter // nil: every item
 	limit    int
+	silent   bool // no warnings
 	headers  bool
 	schema   string
 	context  string // name of the context in use, "" for none
@@ -106,12 +110,19 @@ func (p *printer) print(r *result) error {
 	return nil
 }
 
-// arrange applies --sort and --limit.
+// arrange applies --filter, --sort, --reverse and --limit.
 func (p *printer) arrange(r *result) {
+	if p.filter != nil {
+		r.items = slices.DeleteFunc(slices.Clone(r.items), func(item any) bool { return !p.filter(item) })
+	}
 	if p.sort != "" {
 		sort.SliceStable(r.items, func(i, j int) bool {
 			return compare(lookup(r.items[i], p.sort), lookup(r.items[j], p.sort)) < 0
 		})
+	}
+	if p.reverse {
+		r.items = slices.Clone(r.items)
+		slices.Reverse(r.items)
 	}
 	if p.limit > 0 && len(r.items) > p.limit {
 		r.items = r.items[:p.limit]
@@ -217,6 +228,9 @@ func (p *printer) messages(r *result) {
 		}
 	}
 	for i := range r.warnings {
+		if p.silent {
+			break
+		}
 		p.message(&r.warnings[i], "warning")
 	}
 }

@@ -44,6 +44,7 @@ type flagSpec struct {
 	newOnly  bool // no spelling in camel-case commands
 	absent   bool // of the contract, but not built yet
 	mutating bool // only on commands that change something
+	reading  bool // only on commands that change nothing and end by themselves
 	local    bool // also on commands that talk to no cluster
 	negative bool // --no-KEY exists in the modern form
 }
@@ -56,6 +57,8 @@ const (
 	destructive                  // asks before it does
 	local                        // talks to no cluster
 	server                       // runs until it is stopped
+	streams                      // prints as it goes: cannot be repeated by --watch
+	watches                      // repeats by itself with --watch
 )
 
 // command is one operation. Both vocabularies are made from it.
@@ -78,6 +81,12 @@ type command struct {
 }
 
 func (c *command) is(a attr) bool { return c.attrs&a != 0 }
+
+// repeats reports whether --watch can repeat it: it changes nothing, and ends by
+// itself without having waited for something.
+func (c *command) repeats() bool {
+	return c.attrs&(mutates|server|streams) == 0 && !strings.HasPrefix(c.path, "wait ")
+}
 
 // name is how the command is called in messages.
 func (c *command) name(old bool) string {

@@ -9,11 +9,6 @@ import (
 	"time"
 )
 
-// watchFlag makes a command repeat what it shows until it is interrupted.
-func watchFlag() flagSpec {
-	return flagSpec{key: "watch", kind: kindOptional, of: kindDuration, bare: "2s", meta: "DUR", newOnly: true, help: "repeat until interrupted"}
-}
-
 // shortestWatch keeps a watch from asking brokers without a pause.
 const shortestWatch = 100 * time.Millisecond
 
