@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -232,8 +233,10 @@ func worstGap(b *testing.B, master, slave string, done *atomic.Bool) (worst time
 }
 
 // BenchmarkLoadPairCatchUp lets an empty slave copy a log; one op is one message of 1
-// KiB in it. The time counts from the first byte that the slave has.
+// KiB in it. The time counts from the first byte that the slave has. What the disk
+// takes from one writer that does nothing else is measured in the same run.
 func BenchmarkLoadPairCatchUp(b *testing.B) {
+	b.Run("disk", func(b *testing.B) { plainWrites(b, int64(b.N)*1300) })
 	for _, p := range loadPairs(b, false) {
 		sent := 0
 		b.Run(p.name, func(b *testing.B) {
@@ -264,4 +267,33 @@ func BenchmarkLoadPairCatchUp(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// plainWrites writes so many bytes into new files of 1 GiB, as a log is written: in
+// pieces of 256 KiB, without a sync.
+func plainWrites(b *testing.B, bytes int64) {
+	dir, piece, file := b.TempDir(), make([]byte, 256<<10), int64(1<<30)
+	var f *os.File
+	b.ResetTimer()
+	for at := int64(0); at < bytes; at += int64(len(piece)) {
+		if at%file == 0 {
+			if f != nil {
+				f.Close()
+			}
+			var err error
+			if f, err = os.Create(filepath.Join(dir, strconv.FormatInt(at, 10))); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Truncate(file); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := f.Write(piece); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f.Close()
+	b.StopTimer()
+	b.ReportMetric(float64(bytes)/1e6/b.Elapsed().Seconds(), "MB/s")
+	b.ReportMetric(0, "ns/op")
 }
