@@ -125,7 +125,7 @@ func (s *Store) assign(b *Batch, first, next int, base, now int64) []byte {
 		off := int64(0)
 		if it.kind == queued {
 			off = q.next.Load()
-			q.next.Store(off + 1)
+			q.next.Store(off + int64(it.count))
 		}
 		to = it.at + it.Size
 		it.QueueOffset = record.QueueOffset(off)
@@ -135,6 +135,9 @@ func (s *Store) assign(b *Batch, first, next int, base, now int64) []byte {
 			it.TagsCode = now + it.delayMillis
 		}
 		record.Patch(b.buf[it.at:to], it.QueueOffset, it.Phys, now)
+		if it.baseAt > 0 {
+			putInnerBase(b.buf[it.at:to], it.baseAt, off)
+		}
 	}
 	return b.buf[from:to]
 }

@@ -48,6 +48,8 @@ type Item struct {
 	at          int32 // position in Batch.buf
 	hashAt      int32 // in Batch.hashes
 	hashes      uint16
+	count       uint16 // messages it stands for: more than 1 in inner batches only
+	baseAt      int32  // where in the record INNER_BASE goes, 0: nowhere
 	kind        kind
 	delayMillis int64 // of a delayed message
 }
@@ -133,7 +135,7 @@ func (b *Batch) add(s *Store, q *Queue, d *record.Draft, p *Properties, group in
 		b.take(s)
 	}
 	b.Items = append(b.Items, Item{
-		Queue: q, Group: group, at: int32(len(b.buf)), hashAt: int32(len(b.hashes)), kind: kindOf(d.SysFlag),
+		Queue: q, Group: group, at: int32(len(b.buf)), hashAt: int32(len(b.hashes)), count: 1, kind: kindOf(d.SysFlag),
 	})
 	it := &b.Items[len(b.Items)-1]
 	if group > 0 && group != b.group {

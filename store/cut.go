@@ -26,9 +26,11 @@ type cut struct {
 	millis int64 // store time of the record before pos
 }
 
+// queueEnd is where a queue ends after the cut: its unit number and its queue offset,
+// which differ in a batch queue.
 type queueEnd struct {
-	q   *Queue
-	end int64
+	q           *Queue
+	end, offset int64
 }
 
 // do makes the cut: find says which queues change, and finish makes files follow.
@@ -93,7 +95,7 @@ func (c *cut) findQueues() error {
 		if failed != nil || first == end {
 			return
 		}
-		if u, ok := s.unitAt(q, end-1); ok && !u.IsVoid() && u.Phys < c.pos {
+		if u, ok := s.unitNumber(q, end-1); ok && !u.IsVoid() && u.Phys < c.pos {
 			return
 		}
 		n, err := q.cq.FirstFrom(c.pos)
@@ -101,7 +103,11 @@ func (c *cut) findQueues() error {
 			failed = fmt.Errorf("read queue %d of topic %s: %w", q.id, q.topic, err)
 		}
 		if n < end {
-			c.queues = append(c.queues, queueEnd{q, n})
+			offset, err := q.offsetOf(n)
+			if err != nil {
+				failed = err
+			}
+			c.queues = append(c.queues, queueEnd{q, n, offset})
 		}
 	})
 	return failed
@@ -109,7 +115,7 @@ func (c *cut) findQueues() error {
 
 // allQueues: every queue becomes empty.
 func (c *cut) allQueues() error {
-	c.s.queues.each(func(q *Queue) { c.queues = append(c.queues, queueEnd{q, 0}) })
+	c.s.queues.each(func(q *Queue) { c.queues = append(c.queues, queueEnd{q, 0, 0}) })
 	return nil
 }
 
@@ -118,9 +124,9 @@ func (c *cut) allQueues() error {
 func (c *cut) memory() {
 	s := c.s
 	for _, e := range c.queues {
-		e.q.max.Store(e.end)
-		e.q.min.Store(min(e.q.min.Load(), e.end))
-		e.q.next.Store(e.end)
+		e.q.max.Store(e.offset)
+		e.q.min.Store(min(e.q.min.Load(), e.offset))
+		e.q.next.Store(e.offset)
 		if !e.q.dirty {
 			e.q.dirty = true
 			s.disp.dirty = append(s.disp.dirty, e.q)
@@ -235,6 +241,8 @@ func (s *Store) moveAside(name string) error {
 	for _, part := range []struct{ from, name, spare string }{
 		{s.opt.CommitLogDir, "commitlog", filepath.Join(s.opt.CommitLogDir, name)},
 		{s.queueDir, "consumequeue", ""},
+		{s.batchDir(), "batchconsumequeue", ""},
+		{s.extDir(), "consumequeue_ext", ""},
 		{s.indexDir(), "index", ""},
 	} {
 		to := filepath.Join(s.ownDir, name, part.name)

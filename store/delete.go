@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 )
 
@@ -22,6 +24,9 @@ func (s *Store) deleteTopic(topic string) error {
 
 	s.appendMu.Lock()
 	queues := s.queues.remove(topic)
+	s.queues.mu.Lock()
+	delete(s.batchTopics, topic)
+	s.queues.mu.Unlock()
 	for _, q := range queues {
 		q.gone.Store(true)
 		q.max.Store(0)
@@ -47,9 +52,16 @@ func (s *Store) deleteTopic(topic string) error {
 			return fmt.Errorf("delete topic %s: %w", topic, err)
 		}
 	}
-	dir := filepath.Join(s.queueDir, topic)
-	if err := s.opt.FS.RemoveAll(dir); err != nil {
-		return fmt.Errorf("delete topic %s: %w", topic, err)
+	for _, parent := range []string{s.queueDir, s.batchDir(), s.extDir()} {
+		if _, err := s.opt.FS.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := s.opt.FS.RemoveAll(filepath.Join(parent, topic)); err != nil {
+			return fmt.Errorf("delete topic %s: %w", topic, err)
+		}
+		if err := s.opt.FS.SyncDir(parent); err != nil {
+			return err
+		}
 	}
-	return s.opt.FS.SyncDir(s.queueDir)
+	return nil
 }

@@ -26,6 +26,7 @@ type entry struct {
 	tags   int64
 	size   int32
 	hashes uint16 // how many of pending.hashes
+	count  uint16 // messages it stands for: more than 1 in batch queues only
 	kind   kind
 }
 
@@ -75,7 +76,7 @@ func (s *Store) push(b *Batch, first, next int) {
 		}
 		d.fresh.entries = append(d.fresh.entries, entry{
 			q: it.Queue, offset: int64(it.QueueOffset), phys: int64(it.Phys), millis: it.StoreMillis,
-			tags: it.TagsCode, size: it.Size, hashes: it.hashes, kind: it.kind,
+			tags: it.TagsCode, size: it.Size, hashes: it.hashes, count: it.count, kind: it.kind,
 		})
 		d.fresh.hashes = append(d.fresh.hashes, b.hashes[it.hashAt:][:it.hashes]...)
 	}
@@ -226,11 +227,17 @@ func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
 	p.parse(v.Properties())
 	e := entry{
 		offset: int64(v.QueueOffset()), phys: int64(v.PhysOffset()), millis: v.StoreMillis(),
-		tags: record.TagsCode(p.Tags), size: int32(v.Size()), kind: kindOf(v.SysFlag()),
+		tags: record.TagsCode(p.Tags), size: int32(v.Size()), count: 1, kind: kindOf(v.SysFlag()),
 	}
 	if e.kind == queued {
 		if e.q = s.Lookup(v.Topic(), v.QueueID()); e.q == nil {
+			if v.SysFlag()&record.FlagInnerBatch != 0 {
+				s.markBatch(string(v.Topic()))
+			}
 			e.q = s.Queue(string(v.Topic()), v.QueueID())
+		}
+		if e.q.batch {
+			e.count = innerCount(v)
 		}
 		if e.q.delay {
 			if d := s.delayMillis(p.Delay); d > 0 {
@@ -268,7 +275,10 @@ func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
 
 // place gives a record its unit.
 func (s *Store) place(e *entry) error {
-	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
+	if e.q.batch {
+		return s.placeBatch(e)
+	}
+	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags, Millis: e.millis}
 	placed, err := e.q.cq.AppendAt(e.offset, u)
 	if err != nil {
 		return err

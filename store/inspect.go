@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -14,10 +13,12 @@ import (
 
 // inventory is what lies in the folder before anything is changed.
 type inventory struct {
-	logFiles []segfile.Found
-	logBytes int64 // size of a commit log file
-	queues   []queueFiles
-	unitFile int64 // size of a queue file
+	logFiles           []segfile.Found
+	logBytes           int64 // size of a commit log file
+	queues             []queueFiles
+	unitFile           int64 // size of a queue file
+	batchFile, extFile int64 // of batch queues, of extensions
+	hasExt             bool  // there are extension files
 
 	abort      bool
 	abortPID   int
@@ -32,6 +33,7 @@ type queueFiles struct {
 	topic string
 	id    int32
 	files []segfile.Found
+	batch bool
 }
 
 // inspect reads names and sizes and refuses what cannot be opened.
@@ -43,7 +45,7 @@ func (s *Store) inspect(rec *Recovery) (*inventory, error) {
 	if err := s.inspectQueues(inv, rec); err != nil {
 		return nil, err
 	}
-	if err := s.refuseBatchQueues(); err != nil {
+	if err := s.inspectBatchQueues(inv, rec); err != nil {
 		return nil, err
 	}
 	units := slices.ContainsFunc(inv.queues, func(q queueFiles) bool { return len(q.files) > 0 })
@@ -89,38 +91,27 @@ func noteForeign(rec *Recovery, foreign []string) {
 // inspectQueues lists the files of all queues.
 func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 	inv.unitFile = s.opt.QueueFileBytes
-	topics, err := s.subdirs(s.queueDir)
-	if err != nil {
-		return err
-	}
-	for _, topic := range topics {
-		ids, err := s.subdirs(filepath.Join(s.queueDir, topic))
+	err := s.eachQueueDir(s.queueDir, func(topic string, id int32, dir string) error {
+		files, foreign, err := segfile.List(s.opt.FS, dir)
 		if err != nil {
 			return err
 		}
-		for _, name := range ids {
-			id, err := strconv.ParseInt(name, 10, 32)
-			if err != nil {
-				continue // Java would not start; nothing of ours is in it
-			}
-			dir := filepath.Join(s.queueDir, topic, name)
-			files, foreign, err := segfile.List(s.opt.FS, dir)
-			if err != nil {
-				return err
-			}
-			noteForeign(rec, foreign)
-			size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
-			if err == nil && size%20 != 0 {
-				err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
-			}
-			if err != nil {
-				return sizeError(err, "mappedFileSizeConsumeQueue")
-			}
-			if len(files) > 0 {
-				inv.unitFile = size
-			}
-			inv.queues = append(inv.queues, queueFiles{topic: topic, id: int32(id), files: files})
+		noteForeign(rec, foreign)
+		size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
+		if err == nil && size%20 != 0 {
+			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
 		}
+		if err != nil {
+			return sizeError(err, "mappedFileSizeConsumeQueue")
+		}
+		if len(files) > 0 {
+			inv.unitFile = size
+		}
+		inv.queues = append(inv.queues, queueFiles{topic: topic, id: id, files: files})
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	setDefault(&inv.unitFile, DefaultQueueFileBytes)
 	return nil
@@ -141,21 +132,6 @@ func (s *Store) subdirs(dir string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// refuseBatchQueues: topics with queue.type=BatchCQ keep their units elsewhere
-// and in another form.
-func (s *Store) refuseBatchQueues() error {
-	dir := filepath.Join(s.opt.Dir, "batchconsumequeue")
-	topics, err := s.subdirs(dir)
-	if err != nil || len(topics) == 0 {
-		return err
-	}
-	return &DamagedError{
-		What:  fmt.Sprintf("topic %s has queue.type=BatchCQ, which mqctl cannot read yet", topics[0]),
-		Where: dir,
-		Try:   "delete these topics with Apache RocketMQ first",
-	}
 }
 
 // inspectState reads abort, checkpoint and progress.

@@ -122,11 +122,19 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		FS: s.opt.FS, FileBytes: inv.unitFile, Files: segfile.NewCache(maxOpenQueueFiles),
 		TempFile: filepath.Join(s.ownDir, "new-queue-file"), BufferBytes: queueBufferBytes,
 		NeedsFile: func() { notify(s.writeWake) },
+		Ext:       s.opt.QueueExt, ExtFileBytes: inv.extFile,
+	}
+	s.hasExt = s.opt.QueueExt || inv.hasExt
+	s.batch = &consumequeue.Shared{
+		FS: s.opt.FS, FileBytes: inv.batchFile, Batch: true, Files: s.shared.Files,
+		TempFile: filepath.Join(s.ownDir, "new-batch-file"), BufferBytes: queueBufferBytes, NeedsFile: s.shared.NeedsFile,
 	}
 	// A name left by a crash must not be emptied by the next Create: on some
 	// file systems it may be a second name of a queue file.
-	if err := s.opt.FS.Remove(s.shared.TempFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, name := range []string{s.shared.TempFile, s.batch.TempFile} {
+		if err := s.opt.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if s.check, err = checkpoint.OpenFile(s.opt.FS, s.checkpointFile()); err != nil {
 		return err

@@ -17,6 +17,10 @@ const (
 	DefaultCommitLogBytes = 1 << 30
 	DefaultQueueFileBytes = 6000000
 	DefaultMaxMessage     = 4 << 20
+	// DefaultQueueExtBytes and DefaultBatchQueueBytes are the sizes of extension files
+	// and of files of batch queues.
+	DefaultQueueExtBytes   = 48 << 20
+	DefaultBatchQueueBytes = 300000 * 46
 
 	minSegmentBytes = 4096
 )
@@ -42,9 +46,21 @@ type Options struct {
 	// is refused, as the files do not say it.
 	CommitLogBytes int64
 	QueueFileBytes int64
-	IndexSlots     int  // maxHashSlotNum, 5000000
-	IndexEntries   int  // maxIndexNum, 20000000
-	IndexOff       bool // messageIndexEnable=false
+	// BatchQueueBytes (mapperFileSizeBatchConsumeQueue, 13800000; rounded up to a
+	// multiple of 46) and QueueExtBytes (mappedFileSizeConsumeQueueExt, 48 MiB) are
+	// learned in the same way. QueueExt (enableConsumeQueueExt) gives new messages an
+	// extension unit; those that are there are read without it too.
+	BatchQueueBytes int64
+	QueueExtBytes   int64
+	QueueExt        bool
+	// BatchTopic says whether a topic has queue.type=BatchCQ; nil: none has but those
+	// with files or inner batches. It is called when a topic gets its first queue here,
+	// also during Open, and must not wait or call the store.
+	BatchTopic func(topic string) bool
+
+	IndexSlots   int  // maxHashSlotNum, 5000000
+	IndexEntries int  // maxIndexNum, 20000000
+	IndexOff     bool // messageIndexEnable=false
 
 	// Replica opens the store as one that follows a master (SetReplica). Then
 	// a recovery never puts anything in the place of damage behind what is known to be
@@ -125,6 +141,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.OnArrival = func(*Queue) {}
 	}
 	o.QueueFileBytes = (o.QueueFileBytes + 19) / 20 * 20
+	o.BatchQueueBytes = (o.BatchQueueBytes + 45) / 46 * 46
 	return o, o.check()
 }
 
@@ -136,8 +153,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("store: commit log files of %d bytes: less than 2 GiB, since the format has 32-bit lengths", o.CommitLogBytes)
 	case strings.Contains(o.CommitLogDir, ","):
 		return fmt.Errorf("store: commit log in several folders (%s): only one is supported", o.CommitLogDir)
-	case o.QueueFileBytes < 0:
-		return fmt.Errorf("store: queue files of %d bytes", o.QueueFileBytes)
+	case o.QueueFileBytes < 0 || o.BatchQueueBytes < 0:
+		return fmt.Errorf("store: queue files of %d bytes, of batch queues %d", o.QueueFileBytes, o.BatchQueueBytes)
+	case o.QueueExtBytes < 0 || o.QueueExtBytes > 0 && o.QueueExtBytes < 64:
+		return fmt.Errorf("store: queue extension files of %d bytes: at least 64", o.QueueExtBytes)
 	case o.IndexSlots < 0 || o.IndexEntries < 2:
 		return fmt.Errorf("store: index of %d slots and %d entries", o.IndexSlots, o.IndexEntries)
 	case o.FlushInterval < 0 || o.FlushTimeout < 0:

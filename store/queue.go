@@ -26,6 +26,7 @@ type Queue struct {
 
 	gone  atomic.Bool // the topic was deleted; set under the append and the dispatch lock
 	delay bool        // SCHEDULE_TOPIC_XXXX: tag codes are times of delivery
+	batch bool        // its topic has queue.type=BatchCQ
 
 	remade  bool // its topic was made again since the start; guarded by the dispatch lock
 	arrived bool // has new units in this round; guarded by the dispatch lock
@@ -153,9 +154,18 @@ func (s *Store) Queue(topic string, id int32) *Queue {
 	return s.queues.add(topic, id, func() *Queue { return s.newQueue(topic, id) })
 }
 
+// newQueue makes a handle. The caller holds queueTable.mu.
 func (s *Store) newQueue(topic string, id int32) *Queue {
-	dir := filepath.Join(s.queueDir, topic, strconv.Itoa(int(id)))
-	return &Queue{topic: topic, id: id, cq: consumequeue.New(s.shared, dir), delay: topic == delayTopic}
+	name := strconv.Itoa(int(id))
+	if s.isBatch(topic) {
+		dir := filepath.Join(s.batchDir(), topic, name)
+		return &Queue{topic: topic, id: id, cq: consumequeue.New(s.batch, dir), batch: true}
+	}
+	q := &Queue{topic: topic, id: id, cq: consumequeue.New(s.shared, filepath.Join(s.queueDir, topic, name)), delay: topic == delayTopic}
+	if s.hasExt {
+		q.cq.WithExt(filepath.Join(s.extDir(), topic, name))
+	}
+	return q
 }
 
 // Lookup returns the handle or nil. No allocation.

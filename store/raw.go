@@ -76,7 +76,11 @@ func (s *Store) settleQueues() error {
 	}
 	var buf []byte
 	s.queues.each(func(q *Queue) {
-		_, end := q.cq.Bounds()
+		_, n := q.cq.Bounds()
+		end, err := q.offsetOf(n)
+		if err != nil {
+			end = q.max.Load()
+		}
 		s.appendMu.Lock()
 		q.next.Store(max(end, q.max.Load()))
 		s.appendMu.Unlock()
@@ -88,7 +92,7 @@ func (s *Store) settleQueues() error {
 // checkLast compares the number that the last message of a queue states with
 // its place. Only damage makes them differ; the place counts.
 func (s *Store) checkLast(q *Queue, end int64, buf []byte) []byte {
-	if end == 0 || end == int64(q.Min()) || light(q) {
+	if end == 0 || end == int64(q.Min()) || q.batch || light(q) {
 		return buf
 	}
 	u, ok := s.unitAt(q, end-1)
@@ -324,7 +328,7 @@ func (s *Store) recordIn(base, at int64) (found int64, ok bool, err error) {
 func (s *Store) guide(base, at int64) int64 {
 	best, left := base, guides
 	s.queues.each(func(q *Queue) {
-		if left == 0 || q.Max() == q.Min() {
+		if left == 0 || q.batch || q.Max() == q.Min() {
 			return
 		}
 		left--

@@ -34,22 +34,19 @@ type ReadResult struct {
 	Err error
 }
 
-// extAddressLimit: a tag code at or below it is the address of an extension
-// unit (Java: ConsumeQueueExt), not a hash. Such messages pass the tag filter.
-const extAddressLimit = -2147483649
-
 const unitChunk = 64
 
 // readBuffer is the scratch space of one read.
 type readBuffer struct {
 	reader
-	units [unitChunk * consumequeue.UnitBytes]byte
+	units [unitChunk * consumequeue.UnitBytes]byte // more than one unit of a batch queue
 	head  [96]byte
 }
 
 // reader is one call of Read.
 type reader struct {
 	s      *Store
+	q      *Queue
 	dst    []byte
 	start  int // len(dst) at the beginning
 	res    ReadResult
@@ -61,7 +58,8 @@ type reader struct {
 	// copied.
 	runAt   int64
 	runSize int
-	runLen  int   // messages
+	runLen  int   // records
+	runMsgs int   // messages
 	runFrom int64 // queue offset of the first of them
 	lastLen int   // size of its last record
 
@@ -96,8 +94,12 @@ func (s *Store) read(dst []byte, q *Queue, offset record.QueueOffset, max int, f
 	}
 	res.Status = NoMatchedMessage
 	buf := s.reads.Get().(*readBuffer)
-	buf.reader = reader{s: s, dst: dst, start: len(dst), res: res, max: max, end: s.log.End(), memory: s.inMemory()}
-	buf.walk(q, f)
+	buf.reader = reader{s: s, q: q, dst: dst, start: len(dst), res: res, max: max, end: s.log.End(), memory: s.inMemory()}
+	if q.batch {
+		buf.walkBatch(q, f)
+	} else {
+		buf.walk(q, f)
+	}
 	dst, res = buf.finish()
 	buf.reader = reader{}
 	s.reads.Put(buf)
@@ -149,7 +151,7 @@ func (r *readBuffer) walk(q *Queue, f Filter) {
 	for at := first; at < stop; {
 		want := min(stop-at, unitChunk)
 		if f == nil {
-			want = min(want, int64(max(r.max-r.res.Count-r.runLen+1, 1)))
+			want = min(want, int64(max(r.max-r.res.Count-r.runMsgs+1, 1)))
 		}
 		n, err := q.cq.ReadRaw(r.units[:want*consumequeue.UnitBytes], at)
 		if err != nil && consumequeue.Missing(err) && at == first {
@@ -165,7 +167,7 @@ func (r *readBuffer) walk(q *Queue, f Filter) {
 		}
 		for i := range n {
 			u := consumequeue.Decode(r.units[i*consumequeue.UnitBytes:])
-			if !r.unit(u, at, f) {
+			if !r.unit(u, at, 1, f) {
 				r.copyRun()
 				return
 			}
@@ -176,10 +178,11 @@ func (r *readBuffer) walk(q *Queue, f Filter) {
 	r.copyRun()
 }
 
-// unit takes the unit at a queue offset; false means that the answer ends before it.
-func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
-	count, bytes := r.res.Count+r.runLen, len(r.dst)-r.start+r.runSize
-	if count > 0 && r.full(u, count, bytes) {
+// unit takes the unit of n messages at a queue offset; false means that the answer
+// ends before it.
+func (r *reader) unit(u consumequeue.Unit, at int64, n int, f Filter) bool {
+	count, bytes := r.res.Count+r.runMsgs, len(r.dst)-r.start+r.runSize
+	if count > 0 && r.full(u, count, n, bytes) {
 		return false
 	}
 	if u.IsVoid() || !u.Valid() {
@@ -187,7 +190,7 @@ func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
 		return true
 	}
 	r.seen, r.seenEnd = u.Phys, u.End()
-	if f != nil && u.Tags > extAddressLimit && !f.MatchTag(u.Tags) {
+	if f != nil && !r.matches(u, f) {
 		return true
 	}
 	if u.Phys < r.s.log.Min() || u.End() > r.end {
@@ -205,12 +208,22 @@ func (r *reader) unit(u consumequeue.Unit, at int64, f Filter) bool {
 	r.runSize += int(u.Size)
 	r.lastLen = int(u.Size)
 	r.runLen++
+	r.runMsgs += n
 	return true
 }
 
+// matches filters by the tag code. A message whose extension unit is missing passes.
+func (r *reader) matches(u consumequeue.Unit, f Filter) bool {
+	if consumequeue.IsExtAddress(u.Tags) {
+		tags, ok := r.q.cq.Tags(u)
+		return !ok || f.MatchTag(tags)
+	}
+	return f.MatchTag(u.Tags)
+}
+
 // full says whether the answer cannot take another message.
-func (r *reader) full(u consumequeue.Unit, count, bytes int) bool {
-	if count+1 > r.max {
+func (r *reader) full(u consumequeue.Unit, count, n, bytes int) bool {
+	if count+n > r.max {
 		return true
 	}
 	o := &r.s.opt
@@ -223,7 +236,7 @@ func (r *reader) full(u consumequeue.Unit, count, bytes int) bool {
 
 // missing notes a unit whose record is not there.
 func (r *reader) missing() {
-	if r.res.Count+r.runLen == 0 {
+	if r.res.Count+r.runMsgs == 0 {
 		r.res.Status = MessageWasRemoving
 	}
 }
@@ -238,14 +251,14 @@ func (r *reader) copyRun() {
 	r.dst = slices.Grow(r.dst, r.runSize)[:start+r.runSize]
 	ok, err := r.s.log.Read(r.dst[start:], r.runAt)
 	if ok && wholeRecords(r.dst[start:], r.runLen) {
-		r.res.Count += r.runLen
+		r.res.Count += r.runMsgs
 		r.lastAt = start + r.runSize - r.lastLen
 	} else {
 		if err != nil {
 			r.s.readFailed(r.runAt, err)
 		}
 		r.dst = r.dst[:start]
-		r.runLen = 0
+		r.runLen, r.runMsgs = 0, 0
 		if err != nil && !errors.Is(err, io.EOF) {
 			r.res.Err = fmt.Errorf("read the commit log at %d: %w", r.runAt, err)
 			r.res.Next = record.QueueOffset(r.runFrom)
@@ -253,7 +266,7 @@ func (r *reader) copyRun() {
 			r.missing()
 		}
 	}
-	r.runLen, r.runSize = 0, 0
+	r.runLen, r.runMsgs, r.runSize = 0, 0, 0
 }
 
 // wholeRecords checks that b is exactly n records by their sizes and magic, so
@@ -299,11 +312,24 @@ func (s *Store) Cold(q *Queue, offset record.QueueOffset) bool {
 	return ok && s.log.End()-u.Phys > s.inMemory()
 }
 
+// unitAt is the unit of the message with a queue offset.
 func (s *Store) unitAt(q *Queue, offset int64) (consumequeue.Unit, bool) {
+	n, err := q.unitOf(offset)
+	if err != nil {
+		return consumequeue.Unit{}, false
+	}
+	return s.unitNumber(q, n)
+}
+
+// unitNumber is a unit by its number, which in a batch queue is no queue offset.
+func (s *Store) unitNumber(q *Queue, number int64) (consumequeue.Unit, bool) {
 	buf := s.reads.Get().(*readBuffer)
 	defer s.reads.Put(buf)
-	raw := buf.units[:consumequeue.UnitBytes]
-	n, err := q.cq.ReadRaw(raw, offset)
+	raw := buf.units[:consumequeue.BatchUnitBytes]
+	if !q.batch {
+		raw = raw[:consumequeue.UnitBytes]
+	}
+	n, err := q.cq.ReadRaw(raw, number)
 	if err != nil || n == 0 {
 		return consumequeue.Unit{}, false
 	}
@@ -338,9 +364,12 @@ func (s *Store) Units(dst []Unit, q *Queue, offset record.QueueOffset, n int) []
 	if q == nil || offset < q.Min() {
 		return dst
 	}
+	end := min(int64(q.Max()), int64(offset)+int64(n))
+	if q.batch {
+		return s.batchUnits(dst, q, int64(offset), end)
+	}
 	buf := s.reads.Get().(*readBuffer)
 	defer s.reads.Put(buf)
-	end := min(int64(q.Max()), int64(offset)+int64(n))
 	for at := int64(offset); at < end; {
 		want := min(end-at, unitChunk)
 		got, err := q.cq.ReadRaw(buf.units[:want*consumequeue.UnitBytes], at)
@@ -349,6 +378,11 @@ func (s *Store) Units(dst []Unit, q *Queue, offset record.QueueOffset, n int) []
 		}
 		for i := range got {
 			u := consumequeue.Decode(buf.units[i*consumequeue.UnitBytes:])
+			if s.hasExt && consumequeue.IsExtAddress(u.Tags) {
+				if tags, ok := q.cq.Tags(u); ok {
+					u.Tags = tags
+				}
+			}
 			dst = append(dst, Unit{record.PhysOffset(u.Phys), u.Size, u.Tags})
 		}
 		at += int64(got)

@@ -350,13 +350,6 @@ func TestOpenRefusals(t *testing.T) {
 	o.FS = gone
 	refused("commit log gone", o)
 
-	batch := mem.ProcessKillClone()
-	if err := batch.MkdirAll("/store/batchconsumequeue/orders/0"); err != nil {
-		t.Fatal(err)
-	}
-	o.FS = batch
-	refused("batch queues", o)
-
 	foreign := mem.ProcessKillClone()
 	if err := vfs.WriteFile(foreign, "/store/commitlog/.tmp", []byte("x")); err != nil {
 		t.Fatal(err)

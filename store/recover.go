@@ -39,6 +39,7 @@ type recovery struct {
 	millis    int64      // newest store time seen
 	shifted   int        // units that could not get the number of their record
 	states    map[*Queue]*queueState
+	batches   map[*Queue]*batchState
 	buf       []byte
 }
 
@@ -166,7 +167,7 @@ func (r *recovery) loadQueues() error {
 	for _, qf := range r.inv.queues {
 		g.Go(func() error {
 			q := r.s.Queue(qf.topic, qf.id)
-			files, err := r.wholeFiles(q, qf.files)
+			files, err := r.wholeFiles(q, qf)
 			if err != nil {
 				return err
 			}
@@ -175,6 +176,9 @@ func (r *recovery) loadQueues() error {
 			}
 			if err := q.cq.Load(files, r.limit); err != nil {
 				return err
+			}
+			if q.batch {
+				return r.verifyBatch(q)
 			}
 			return r.verify(q)
 		})
@@ -187,9 +191,13 @@ func (r *recovery) loadQueues() error {
 func light(q *Queue) bool { return strings.HasPrefix(q.topic, "%LMQ%") }
 
 // wholeFiles repairs a last file whose making was interrupted.
-func (r *recovery) wholeFiles(q *Queue, files []segfile.Found) ([]segfile.Found, error) {
+func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) {
+	files, whole := qf.files, r.inv.unitFile
+	if qf.batch {
+		whole = r.inv.batchFile
+	}
 	n := len(files)
-	if n == 0 || files[n-1].Size == r.inv.unitFile {
+	if n == 0 || files[n-1].Size == whole {
 		return files, nil
 	}
 	r.mu.Lock()
@@ -204,7 +212,7 @@ func (r *recovery) wholeFiles(q *Queue, files []segfile.Found) ([]segfile.Found,
 	if err != nil {
 		return nil, err
 	}
-	err = f.Truncate(r.inv.unitFile)
+	err = f.Truncate(whole)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
@@ -398,6 +406,9 @@ func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
 	}
 	_, end := q.cq.Bounds()
 	first, err := q.cq.FirstFrom(minPhys)
+	if err == nil && q.batch {
+		first, end, err = batchBounds(q, first)
+	}
 	if err != nil {
 		return err
 	}

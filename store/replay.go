@@ -59,6 +59,9 @@ func (r *recovery) replay(v record.View) error {
 	if e.kind != queued {
 		return nil
 	}
+	if e.q.batch {
+		return r.replayBatch(&e)
+	}
 	st, err := r.state(e.q)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (r *recovery) replay(v record.View) error {
 func (r *recovery) replayUnit(e *entry, st *queueState) error {
 	q := e.q
 	first, end := q.cq.Bounds()
-	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags}
+	u := consumequeue.Unit{Phys: e.phys, Size: e.size, Tags: e.tags, Millis: e.millis}
 	switch {
 	case e.offset == 0 && end > 0 && e.phys > st.last:
 		// The topic was deleted and made again: its old messages are gone.

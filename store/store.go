@@ -30,9 +30,13 @@ type Store struct {
 	lock   io.Closer
 	log    *commitlog.Log
 	shared *consumequeue.Shared
+	batch  *consumequeue.Shared // of batch queues
 	queues queueTable
-	index  *keyindex.Index // nil: off
-	check  *checkpoint.File
+	// batchTopics are those with batch queues. Guarded by queues.mu.
+	batchTopics map[string]bool
+	hasExt      bool            // extension units are written or there
+	index       *keyindex.Index // nil: off
+	check       *checkpoint.File
 
 	maxMessage    atomic.Int64
 	memoryRatio   atomic.Int64
@@ -148,6 +152,7 @@ func newStore(o Options) *Store {
 	s.lastPhys.Store(-1)
 	s.replica.Store(o.Replica)
 	s.queues.topics = map[string]*topicQueues{}
+	s.batchTopics = map[string]bool{}
 	s.batches.New = func() any { return new(Batch) }
 	s.bursts.New = func() any { return new(batchMemory) }
 	s.reads.New = func() any { return new(readBuffer) }

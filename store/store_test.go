@@ -85,7 +85,7 @@ func readAll(t testing.TB, s *store.Store, q *store.Queue) []record.View {
 			t.Fatalf("read %s-%d at %d: %v", q.Topic(), q.ID(), off, res.Status)
 		}
 		got := views(t, b)
-		if len(got) != res.Count || len(b) != res.Bytes {
+		if len(got) != res.Count && !q.Batch() || len(b) != res.Bytes {
 			t.Fatalf("read says %d messages of %d bytes, there are %d of %d", res.Count, res.Bytes, len(got), len(b))
 		}
 		if res.Next <= off {

@@ -8,7 +8,9 @@ import (
 // Names of properties that the store itself reads (MessageConst).
 const (
 	PropertyUniqueKey = "UNIQ_KEY"
-	PropertyKeys      = "KEYS" // blank-separated
+	PropertyKeys      = "KEYS"       // blank-separated
+	PropertyInnerNum  = "INNER_NUM"  // messages of an inner batch
+	PropertyInnerBase = "INNER_BASE" // queue offset of the first of them
 	PropertyTags      = "TAGS"
 	PropertyDelay     = "DELAY" // delay level, 1 to 18
 )

@@ -17,8 +17,8 @@ func (q *Queue) Load(files []segfile.Found, limit int64) error {
 	if len(files) == 0 {
 		return nil
 	}
-	perFile := q.sh.FileBytes / UnitBytes
-	first := files[0].Base / UnitBytes
+	perFile := q.sh.FileBytes / q.unit
+	first := files[0].Base / q.unit
 	end := first
 	for i := len(files) - 1; i >= 0; i-- {
 		base := files[i].Base
@@ -27,14 +27,14 @@ func (q *Queue) Load(files []segfile.Found, limit int64) error {
 			return err
 		}
 		if n > 0 || i == 0 {
-			end = base/UnitBytes + n
+			end = base/q.unit + n
 			break
 		}
 	}
 	// A hole between the files hides everything behind it from numbering.
 	for i := 1; i < len(files); i++ {
-		if files[i].Base/UnitBytes < end && files[i].Base != files[i-1].Base+q.sh.FileBytes {
-			end = min(end, files[i-1].Base/UnitBytes+perFile)
+		if files[i].Base/q.unit < end && files[i].Base != files[i-1].Base+q.sh.FileBytes {
+			end = min(end, files[i-1].Base/q.unit+perFile)
 		}
 	}
 	q.first, q.end, q.written, q.ringFrom = first, end, end, end
@@ -46,12 +46,12 @@ func (q *Queue) Load(files []segfile.Found, limit int64) error {
 // point below limit.
 func (q *Queue) findEnd(base, limit int64) (int64, error) {
 	var failed error
-	var buf [UnitBytes]byte
-	n := sort.Search(int(q.sh.FileBytes/UnitBytes), func(i int) bool {
+	var buf [BatchUnitBytes]byte
+	n := sort.Search(int(q.sh.FileBytes/q.unit), func(i int) bool {
 		if failed != nil {
 			return true
 		}
-		failed = q.readFile(buf[:], base, int64(i)*UnitBytes)
+		failed = q.readFile(buf[:q.unit], base, int64(i)*q.unit)
 		u := Decode(buf[:])
 		return !u.Valid() || u.Phys >= limit
 	})
@@ -79,6 +79,9 @@ func (q *Queue) Cut(end int64) {
 	}
 	q.ringFrom = min(q.ringStart(), end) // slots behind the cut were used again
 	q.end = end
+	if q.ext != nil {
+		q.ext.forget()
+	}
 }
 
 // Reset makes the queue empty and removes its files.
@@ -93,6 +96,9 @@ func (q *Queue) Reset() error {
 	q.end, q.written, q.ringFrom = q.first, q.first, q.first
 	err := q.dropBehind()
 	q.first, q.end, q.written, q.ringFrom = 0, 0, 0, 0
+	if q.ext != nil {
+		q.ext.forget()
+	}
 	return err
 }
 
@@ -105,11 +111,16 @@ func (q *Queue) Settle() error {
 	if err := q.writeLocked(); err != nil {
 		return err
 	}
+	if q.ext != nil {
+		if err := q.ext.settle(q); err != nil {
+			return err
+		}
+	}
 	if err := q.dropBehind(); err != nil || q.nextBase < 0 {
 		return err
 	}
 	last := q.nextBase - q.sh.FileBytes
-	return q.zeroTail(last, q.end*UnitBytes-last)
+	return q.zeroTail(last, q.end*q.unit-last)
 }
 
 // dropBehind removes the files that begin at or behind the end.
@@ -117,14 +128,14 @@ func (q *Queue) dropBehind() error {
 	if q.nextBase < 0 {
 		return nil
 	}
-	for last := q.nextBase - q.sh.FileBytes; last >= q.end*UnitBytes; last -= q.sh.FileBytes {
+	for last := q.nextBase - q.sh.FileBytes; last >= q.end*q.unit; last -= q.sh.FileBytes {
 		q.sh.Files.Forget(q)
 		if err := q.removeFile(last); err != nil {
 			return err
 		}
 		q.newNames = true
 		q.unsynced = slices.DeleteFunc(q.unsynced, func(base int64) bool { return base == last })
-		if last <= q.first*UnitBytes {
+		if last <= q.first*q.unit {
 			q.nextBase = -1
 			return nil
 		}
@@ -190,10 +201,10 @@ func (q *Queue) FirstFrom(minPhys int64) (int64, error) {
 
 // skipVoids returns the first unit from at on that is no void, end if none.
 func (q *Queue) skipVoids(at, end int64) (int64, Unit, error) {
-	var buf [64 * UnitBytes]byte
+	var buf [64 * BatchUnitBytes]byte
 	want := int64(1) // nearly always the first is none
 	for at < end {
-		n, err := q.ReadRaw(buf[:min(want, end-at)*UnitBytes], at)
+		n, err := q.ReadRaw(buf[:min(want, end-at)*q.unit], at)
 		if Missing(err) {
 			at = q.NextFile(at)
 			continue
@@ -202,7 +213,7 @@ func (q *Queue) skipVoids(at, end int64) (int64, Unit, error) {
 			return at, Unit{}, err
 		}
 		for i := range n {
-			if u := Decode(buf[i*UnitBytes:]); !u.IsVoid() {
+			if u := Decode(buf[int64(i)*q.unit:]); !u.IsVoid() {
 				return at + int64(i), u, nil
 			}
 		}
@@ -227,7 +238,7 @@ func (q *Queue) Overwrite(unit int64, u Unit) error {
 	if unit >= q.written {
 		return nil
 	}
-	at := unit * UnitBytes
+	at := unit * q.unit
 	base := at / q.sh.FileBytes * q.sh.FileBytes
 	return q.writeRun(b[:], base, at-base)
 }

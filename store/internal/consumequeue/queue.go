@@ -23,12 +23,18 @@ const (
 // Shared is what the queues of one store have in common.
 type Shared struct {
 	FS        vfs.FS
-	FileBytes int64 // size of a queue file, a multiple of UnitBytes
+	FileBytes int64 // size of a queue file, a multiple of the size of a unit
 	Files     *segfile.Cache
+	// Batch says that the units are those of batch queues, BatchUnitBytes each.
+	Batch bool
 	// TempFile is where a new file gets its first units before it is renamed to
 	// its place, so that an all-zero queue file never exists (Apache would take
 	// it for a unit).
 	TempFile string
+	// Ext says that new units get an extension unit (enableConsumeQueueExt), in
+	// files of ExtFileBytes.
+	Ext          bool
+	ExtFileBytes int64
 	// BufferBytes bounds the memory of all rings, softly: beyond it rings stop
 	// growing.
 	BufferBytes int64
@@ -49,14 +55,16 @@ func (sh *Shared) Buffered() int64 { return sh.buffered.Load() }
 // the ring holds the units [max(ringFrom, end-len), end), among them all that
 // are not written.
 type Queue struct {
-	sh  *Shared
-	dir string
+	sh   *Shared
+	dir  string
+	unit int64 // bytes of a unit
+	ext  *ext  // nil: none
 
 	mu       sync.Mutex // guards all below; held during writes to the page cache, never during a sync
 	first    int64      // first unit of the first file; end if there is no file
 	end      int64
 	written  int64
-	ring     []byte // a multiple of UnitBytes; nil while idle
+	ring     []byte // a multiple of unit; nil while idle
 	ringFrom int64
 	nextBase int64 // position of the first byte behind the last file; -1: no file
 	rolling  bool  // somebody makes the next file, without holding mu
@@ -69,7 +77,10 @@ type Queue struct {
 // New makes an empty queue in dir; nothing is created on disk before the first
 // unit is written.
 func New(sh *Shared, dir string) *Queue {
-	q := &Queue{sh: sh, dir: dir, nextBase: -1}
+	q := &Queue{sh: sh, dir: dir, unit: UnitBytes, nextBase: -1}
+	if sh.Batch {
+		q.unit = BatchUnitBytes
+	}
 	q.rolled.L = &q.mu
 	return q
 }
@@ -92,7 +103,7 @@ func (q *Queue) StartAt(unit int64) error {
 	if err := q.dropBehind(); err != nil {
 		return err
 	}
-	perFile := q.sh.FileBytes / UnitBytes
+	perFile := q.sh.FileBytes / q.unit
 	q.first = unit / perFile * perFile
 	q.written, q.end, q.ringFrom = q.first, q.first, q.first
 	for q.end < unit {
@@ -123,13 +134,36 @@ func (q *Queue) AppendAt(unit int64, u Unit) (bool, error) {
 	return err == nil, err
 }
 
-func (q *Queue) appendLocked(u Unit) error {
+// AppendBatch adds u to a batch queue. An error is one of Append.
+func (q *Queue) AppendBatch(u *BatchUnit) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.ringFull() {
 		if err := q.makeRoom(); err != nil {
 			return err
 		}
 	}
 	u.Put(q.ring[q.slot(q.end):])
+	q.added()
+	return nil
+}
+
+func (q *Queue) appendLocked(u Unit) error {
+	if q.ringFull() {
+		if err := q.makeRoom(); err != nil {
+			return err
+		}
+	}
+	if q.ext != nil && !u.IsVoid() {
+		u.Tags = q.address(u)
+	}
+	u.Put(q.ring[q.slot(q.end):])
+	q.added()
+	return nil
+}
+
+// added counts the unit in the slot of end, and writes a run out that is complete.
+func (q *Queue) added() {
 	q.end++
 	if n := q.end - q.written; n%runUnits == 0 {
 		needFile, _ := q.writeOpen() // what fails stays in memory; the next write tries again
@@ -137,11 +171,10 @@ func (q *Queue) appendLocked(u Unit) error {
 			q.sh.NeedsFile()
 		}
 	}
-	return nil
 }
 
-func (q *Queue) units() int64          { return int64(len(q.ring) / UnitBytes) }
-func (q *Queue) slot(unit int64) int64 { return unit % q.units() * UnitBytes }
+func (q *Queue) units() int64          { return int64(len(q.ring)) / q.unit }
+func (q *Queue) slot(unit int64) int64 { return unit % q.units() * q.unit }
 func (q *Queue) ringFull() bool        { return q.end-q.written >= q.units() }
 
 // makeRoom gives the queue a ring, or a larger one, or writes the ring out.
@@ -169,11 +202,11 @@ func (q *Queue) makeRoom() error {
 func (q *Queue) setRing(n int64) {
 	old, oldUnits := q.ring, q.units()
 	from := q.ringStart()
-	q.ring = make([]byte, n*UnitBytes)
-	q.sh.buffered.Add((n - oldUnits) * UnitBytes)
+	q.ring = make([]byte, n*q.unit)
+	q.sh.buffered.Add((n - oldUnits) * q.unit)
 	q.ringFrom = from
 	for i := from; i < q.end; i++ {
-		copy(q.ring[q.slot(i):][:UnitBytes], old[i%oldUnits*UnitBytes:])
+		copy(q.ring[q.slot(i):][:q.unit], old[i%oldUnits*q.unit:])
 	}
 }
 
@@ -207,7 +240,7 @@ func (q *Queue) Idle() bool {
 // how many. It stops at the end of what memory holds or of a file. A missing
 // file is fs.ErrNotExist.
 func (q *Queue) ReadRaw(dst []byte, from int64) (int, error) {
-	want := int64(len(dst) / UnitBytes)
+	want := int64(len(dst)) / q.unit
 	q.mu.Lock()
 	want = min(want, q.end-from)
 	if want <= 0 || from < q.first {
@@ -218,7 +251,7 @@ func (q *Queue) ReadRaw(dst []byte, from int64) (int, error) {
 	if from >= start {
 		for i := int64(0); i < want; {
 			slot := q.slot(from + i)
-			i += int64(copy(dst[i*UnitBytes:want*UnitBytes], q.ring[slot:])) / UnitBytes
+			i += int64(copy(dst[i*q.unit:want*q.unit], q.ring[slot:])) / q.unit
 		}
 		q.mu.Unlock()
 		return int(want), nil
@@ -226,10 +259,10 @@ func (q *Queue) ReadRaw(dst []byte, from int64) (int, error) {
 	q.mu.Unlock()
 
 	want = min(want, start-from)
-	at := from * UnitBytes
+	at := from * q.unit
 	base := at / q.sh.FileBytes * q.sh.FileBytes
-	want = min(want, (base+q.sh.FileBytes-at)/UnitBytes)
-	if err := q.readFile(dst[:want*UnitBytes], base, at-base); err != nil {
+	want = min(want, (base+q.sh.FileBytes-at)/q.unit)
+	if err := q.readFile(dst[:want*q.unit], base, at-base); err != nil {
 		return 0, err
 	}
 	return int(want), nil
@@ -255,7 +288,7 @@ func (q *Queue) OpenAt(base int64) (vfs.File, error) {
 
 // NextFile is the first unit of the file behind the one that holds unit.
 func (q *Queue) NextFile(unit int64) int64 {
-	perFile := q.sh.FileBytes / UnitBytes
+	perFile := q.sh.FileBytes / q.unit
 	return (unit/perFile + 1) * perFile
 }
 

@@ -23,6 +23,9 @@ type Unit struct {
 	Phys int64 // where its record starts in the commit log
 	Size int32 // bytes of the record
 	Tags int64 // tag code, or the time of delivery in a delay queue
+	// Millis is the store time. It is not part of the encoding: only an extension
+	// unit has it.
+	Millis int64
 }
 
 // VoidSize marks a unit without message: Java fills up with {0, VoidSize, 0}

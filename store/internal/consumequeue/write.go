@@ -38,6 +38,11 @@ func (q *Queue) writeOpen() (needFile bool, err error) {
 	if q.gone {
 		q.written = q.end
 	}
+	if q.ext != nil && !q.gone && q.written < q.end {
+		if err := q.ext.write(); err != nil { // first: a unit's address shall lead somewhere
+			return false, err
+		}
+	}
 	for q.written < q.end {
 		run, base, at := q.nextRun()
 		if base >= q.nextBase {
@@ -46,7 +51,7 @@ func (q *Queue) writeOpen() (needFile bool, err error) {
 		if err := q.writeRun(run, base, at); err != nil {
 			return false, err
 		}
-		q.written += int64(len(run)) / UnitBytes
+		q.written += int64(len(run)) / q.unit
 	}
 	return false, nil
 }
@@ -54,9 +59,9 @@ func (q *Queue) writeOpen() (needFile bool, err error) {
 // nextRun is the units that can be written next in one piece, and where.
 func (q *Queue) nextRun() (run []byte, base, at int64) {
 	slot := q.slot(q.written)
-	pos := q.written * UnitBytes
+	pos := q.written * q.unit
 	base = pos / q.sh.FileBytes * q.sh.FileBytes
-	n := min((q.end-q.written)*UnitBytes, int64(len(q.ring))-slot, base+q.sh.FileBytes-pos)
+	n := min((q.end-q.written)*q.unit, int64(len(q.ring))-slot, base+q.sh.FileBytes-pos)
 	return q.ring[slot : slot+n], base, pos - base
 }
 
@@ -112,7 +117,7 @@ func (q *Queue) roll() error {
 		return err
 	}
 	q.nextBase = base + q.sh.FileBytes
-	q.written += int64(len(run)) / UnitBytes
+	q.written += int64(len(run)) / q.unit
 	q.newNames = true
 	q.mark(base)
 	return nil
@@ -157,11 +162,25 @@ func (q *Queue) Sync() error {
 	q.mu.Lock()
 	bases, newNames := q.unsynced, q.newNames
 	q.unsynced, q.newNames = nil, false
+	var extBases []int64
+	var extNew bool
+	if q.ext != nil {
+		extBases, extNew = q.ext.taken()
+	}
 	q.mu.Unlock()
 
-	err := q.syncFiles(bases, newNames)
+	var err error
+	if q.ext != nil {
+		err = q.ext.sync(extBases, extNew)
+	}
+	if err == nil {
+		err = q.syncFiles(bases, newNames)
+	}
 	if err != nil {
 		q.mu.Lock()
+		if q.ext != nil {
+			q.ext.unsynced, q.ext.fresh = append(extBases, q.ext.unsynced...), q.ext.fresh || extNew
+		}
 		q.unsynced = append(bases, q.unsynced...)
 		q.newNames = q.newNames || newNames
 		gone := q.gone
@@ -207,9 +226,17 @@ func (q *Queue) Delete() error {
 	q.written = q.end
 	q.nextBase = -1
 	q.unsynced, q.newNames = nil, false
+	if q.ext != nil {
+		q.ext.forget()
+	}
 	q.mu.Unlock()
 	q.Release()
 	q.sh.Files.Forget(q)
+	if q.ext != nil {
+		if err := q.sh.FS.RemoveAll(q.ext.dir); err != nil {
+			return err
+		}
+	}
 	return q.sh.FS.RemoveAll(q.dir)
 }
 
@@ -222,6 +249,9 @@ func (q *Queue) Detach() {
 		q.rolled.Wait()
 	}
 	q.sh.Files.Forget(q)
+	if q.ext != nil {
+		q.ext.forget()
+	}
 	q.sh.buffered.Add(-int64(len(q.ring)))
 	q.ring = nil
 	q.first, q.end, q.written, q.ringFrom = 0, 0, 0, 0
