@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +81,9 @@ type Broker struct {
 	masterEnd *masterEnd
 	rivals    chan string // addresses of brokers that may be newer masters
 
+	// topicTable loads the topics when they are first asked for.
+	topicTable func() (*topic.Table, error)
+
 	opened   atomic.Bool // tables and holds are there: arrivals may be told
 	draining atomic.Bool // shutting down: newer clients are told to go away
 	ready    chan struct{}
@@ -103,6 +107,7 @@ func New(o Options) (*Broker, error) {
 	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
 	b.live.Store(newLive(o.Reloadable, o.Cluster))
 	b.stand.p.Store(&standing{Role: o.Role, ID: o.ID, Epoch: o.Epoch})
+	b.topicTable = b.loadTopics(len(levels))
 	if err := b.openStore(levels); err != nil {
 		return nil, err
 	}
@@ -119,6 +124,7 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	r := b.opts.Reloadable
 	so.DelayLevels = levels
 	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.DiskWarnRatio
+	so.BatchTopic = b.batchTopic
 	so.OnArrival, so.OnAppend, so.Replica = b.arrived, b.appended, b.stand.Load().isSlave()
 	st, rec, err := store.Open(so)
 	if err != nil {
@@ -128,20 +134,38 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	return nil
 }
 
+// loadTopics loads the topic table.
+func (b *Broker) loadTopics(levels int) func() (*topic.Table, error) {
+	return sync.OnceValues(func() (*topic.Table, error) {
+		return topic.Load(topic.Options{
+			FS: b.opts.FS, Dir: filepath.Join(b.opts.Store.Dir, "config"), Cluster: b.opts.Cluster, Broker: b.opts.Name,
+			DefaultQueues: b.opts.DefaultQueues,
+			AutoCreate:    func() bool { return b.live.Load().AutoCreateTopic },
+			AllowMixed:    func() bool { return b.live.Load().MixedMessageType },
+			DelayLevels:   int32(levels), TimerTopic: b.opts.TimerTopic,
+			TraceTopic: b.opts.TraceTopic, ReviveQueues: b.opts.ReviveQueues,
+			Changed: b.topicsChanged, NowMillis: func() int64 { return b.opts.Now().UnixMilli() },
+		})
+	})
+}
+
+// batchTopic says whether a topic has batch queues. The store asks while it recovers,
+// when it has locked the folder but nothing else is loaded.
+func (b *Broker) batchTopic(name string) bool {
+	t, err := b.topicTable()
+	if err != nil {
+		return false // the start fails with it
+	}
+	c := t.Get(name)
+	return c != nil && c.Batch()
+}
+
 // open loads the tables, opens the ports and builds the handlers.
 func (b *Broker) open(levels []time.Duration) error {
 	dir := filepath.Join(b.opts.Store.Dir, "config")
 	nowMillis := func() int64 { return b.opts.Now().UnixMilli() }
 	var err error
-	b.topics, err = topic.Load(topic.Options{
-		FS: b.opts.FS, Dir: dir, Cluster: b.opts.Cluster, Broker: b.opts.Name, DefaultQueues: b.opts.DefaultQueues,
-		AutoCreate:  func() bool { return b.live.Load().AutoCreateTopic },
-		AllowMixed:  func() bool { return b.live.Load().MixedMessageType },
-		DelayLevels: int32(len(levels)), TimerTopic: b.opts.TimerTopic,
-		TraceTopic: b.opts.TraceTopic, ReviveQueues: b.opts.ReviveQueues,
-		Changed: b.topicsChanged, NowMillis: nowMillis,
-	})
-	if err != nil {
+	if b.topics, err = b.topicTable(); err != nil {
 		return fmt.Errorf("loading the topics: %w", err)
 	}
 	b.groups, err = subgroup.LoadGroups(subgroup.GroupsOptions{

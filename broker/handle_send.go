@@ -183,9 +183,6 @@ func (h *sendHandler) admit(l *live, b *burst, r *remoting.Request) (*topic.Conf
 	if head.QueueID < 0 && cfg.WriteQueueNums <= 0 {
 		return nil, refusef(remoting.CodeNoPermission, "the topic[%s] has no queue to write to", head.Topic)
 	}
-	if cfg.Attributes["queue.type"] == "BatchCQ" {
-		return nil, refusef(remoting.CodeSystemError, "topic[%s] has queue.type=BatchCQ, which is not supported", head.Topic)
-	}
 	return cfg, verdict{}
 }
 
@@ -296,7 +293,7 @@ func refuseKind(l *live, p *sentProps, cfg *topic.Config, sysFlag, reconsumed in
 		return refusef(remoting.CodeSystemError, "timer messages are not supported yet; use a delay level (DELAY)")
 	}
 	if p.inner || sysFlag&record.FlagInnerBatch != 0 {
-		return refusef(remoting.CodeMessageIllegal, "inner batches need a topic with queue.type=BatchCQ, which is not supported")
+		return refusef(remoting.CodeMessageIllegal, "inner batches are made by the broker: send a batch to a topic with queue.type=BatchCQ")
 	}
 	if !p.hasKeys && len(cfg.Attributes) > 0 && cfg.Attributes["cleanup.policy"] == "COMPACTION" {
 		return refusef(remoting.CodeMessageIllegal, "the required message key is missing")
@@ -342,6 +339,9 @@ func (h *sendHandler) acceptBatch(l *live, b *burst, r *remoting.Request, cfg *t
 	}
 	b.fill(h, r)
 	b.group++
+	if cfg.Batch() && p.uniqKey != nil {
+		return h.addInner(l, b, r, cfg, &p)
+	}
 	before := b.batch.Len()
 	v := h.addElements(l, b, r, cfg, &p)
 	n := b.batch.Len() - before

@@ -78,8 +78,7 @@ var otherKeys = []keyGroup{
 			sampleCountThreshold int 5000, sampleSteps int 32, searchBcqByCacheEnable bool true,
 			spinLockCollisionRetreatOptimalDegree int 1000, topicQueueLockNum int 32, travelCqFileNumWhenGetMessage int 1,
 			useABSLock bool false, useReentrantLockWhenPutMessage bool true, warmMapedFileEnable bool false,
-			bitMapLengthConsumeQueueExt int 64, mappedFileSizeConsumeQueueExt bytes 50331648,
-			mapperFileSizeBatchConsumeQueue bytes 13800000, maxConsumeQueueScan int 20000, replicasPerDiskPartition int 1
+			bitMapLengthConsumeQueueExt int 64, maxConsumeQueueScan int 20000, replicasPerDiskPartition int 1
 		`,
 	},
 	{
@@ -106,7 +105,7 @@ var otherKeys = []keyGroup{
 	{
 		use: Fixed, section: "store", text: "Another kind of store, or another form of its files, is not built.",
 		keys: `
-			configManagerVersion text v1, duplicationEnable bool false, enableConsumeQueueExt bool false,
+			configManagerVersion text v1, duplicationEnable bool false,
 			enableDLegerCommitLog bool false, enableLmq bool false, enableMultiDispatch bool false, enabledAppendPropCRC bool false,
 			forceVerifyPropCRC bool false, messageStorePlugIn text, readUnCommitted bool false, readOnlyCommitLogStorePaths text?,
 			recheckReputOffsetFromCq bool false, rocksdbCQDoubleWriteEnable bool false, storeType text default,

@@ -66,6 +66,7 @@ type sendCall struct {
 	first, n     int32 // its items in the batch
 	requested    int32
 	keyAt, keyTo int32 // its unique key in keys; empty = none
+	inner        bool  // a batch that is one record
 	wait         bool  // wants to be answered after the flush and the slaves
 	answered     bool
 }
@@ -265,7 +266,7 @@ func (h *sendHandler) count(b *burst) {
 		q, n, bytes := items[i].Queue, int64(0), int64(0)
 		for ; i < len(items) && items[i].Queue == q; i++ {
 			if items[i].Status == store.PutOK {
-				n++
+				n += int64(items[i].Count())
 				bytes += int64(items[i].Size)
 			}
 		}
@@ -304,6 +305,9 @@ func (b *burst) answer(c *sendCall, st store.Status, ack replication.Ack) {
 		Region: l.region, TraceOn: l.TraceOn}
 	if c.keyTo > c.keyAt {
 		b.reply.TransactionID = b.keys[c.keyAt:c.keyTo]
+		if c.inner {
+			b.reply.BatchUniqID = b.reply.TransactionID
+		}
 	}
 	c.call.Reply(code, remark, &b.reply, nil)
 }

@@ -54,6 +54,9 @@ func (b *Batch) AddInner(s *Store, q *Queue, d *record.Draft, p *Properties, n i
 	return it
 }
 
+// Count is how many messages the item stands for: more than 1 for inner batches only.
+func (it *Item) Count() int { return int(it.count) }
+
 // putInnerBase writes the first queue offset into the properties of an inner batch.
 func putInnerBase(rec []byte, at int32, offset int64) {
 	for i := innerBaseDigits - 1; i >= 0; i-- {

@@ -13,6 +13,8 @@ const (
 	attrCleanup     = "cleanup.policy"
 	attrMessageType = "message.type"
 	attrReserve     = "reserve.time"
+
+	batchQueues = "BatchCQ"
 )
 
 // attribute says what an attribute may hold.
@@ -27,7 +29,7 @@ type attribute struct {
 func attributes(name string) (attribute, bool) {
 	switch name {
 	case attrQueueType:
-		return attribute{values: []string{"SimpleCQ"}, missing: []string{"BatchCQ"}, fixed: true}, true
+		return attribute{values: []string{"SimpleCQ", batchQueues}, fixed: true}, true
 	case attrCleanup:
 		return attribute{values: []string{"DELETE"}, missing: []string{"COMPACTION"}, fixed: true}, true
 	case attrMessageType:
@@ -165,6 +167,10 @@ func checkRemoval(name string, exists, has bool) error {
 	}
 	return nil
 }
+
+// Batch says that the topic has batch queues (queue.type=BatchCQ): a client batch is one
+// record there.
+func (c *Config) Batch() bool { return c.Attributes[attrQueueType] == batchQueues }
 
 // MessageType is the topic's message.type attribute, NORMAL if unset.
 func (c *Config) MessageType() string {
