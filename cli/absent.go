@@ -19,12 +19,8 @@ updateSubGroupList | b/brokerAddr c/clusterName f/filename* | group apply -f FIL
 setConsumeMode | b/brokerAddr c/clusterName t/topicName* g/groupName* m/mode* q/popShareQueueNum | group mode NAME --topic T | pull or pop mode of a group on a topic
 consumerStatus | g/consumerGroup* i/clientId b/brokerAddr s/jstack! | client inspect GROUP | what the clients of a group say about themselves
 brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
-resetOffsetByTime | g/group* t/topic* s/timestamp* f/force b/broker q/queue o/offset c/cluster | offset reset GROUP --to T | move a group to a time
-skipAccumulatedMessage | g/group* t/topic* f/force c/cluster | offset skip GROUP | move a group to the end
-cloneGroupOffset | s/srcGroup* d/destGroup* t/topic* o/offline | offset clone --from A --to B | copy the offsets of a group to another
 startMonitoring |  | check lag --watch | watch backlog and dead letters without end
 consumer | g/consumerGroup* s/jstack! |  | older form of consumerStatus
-resetOffsetByTimeOld | g/group* t/topic* s/timestamp* f/force c/cluster | offset reset --offline | older form of resetOffsetByTime
 getConsumerStatus | g/group* t/topic* i/originClientId | client inspect | offsets as the clients see them
 DecodeMessageId | i/messageId | message decode ID | address and time inside a message id
 getSyncStateSet | a/controllerAddress* c/clusterName b/brokerName i/interval | ha syncset | in-sync set of a controller
@@ -109,9 +105,6 @@ topic cq | raw consume queue entries
 topic allocate | which client would get which queue
 topic static set | create or resize a static topic
 topic static remap | move logical queues between brokers
-offset reset | move a group to a time or position
-offset skip | move a group to the end
-offset clone | copy the offsets of a group to another
 offset export | offsets as JSON
 offset import | offsets from JSON
 client inspect | what a client says about itself

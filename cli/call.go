@@ -206,31 +206,41 @@ func clusterOf(targets []admin.Target) string {
 // dryRun reports whether nothing may be written.
 func (c *call) dryRun() bool { return c.on("dry-run") }
 
-// confirm asks before something is destroyed. Camel-case commands never ask,
-// as mqadmin never does.
+// confirm asks before something is destroyed. Camel-case commands ask in a
+// protected context only, as mqadmin never does. There, and with confirm =
+// "name" in the client file, the name of the thing must be typed.
 func (c *call) confirm(what, impact string) error {
-	if c.old || c.on("yes") || c.dryRun() {
+	active := c.context()
+	if (c.old || active.Confirm == "never") && !active.Protected || c.on("yes") || c.dryRun() {
 		return nil
 	}
-	in, ok := c.io.In.(*os.File)
-	isTerminal := false
-	if ok {
-		isTerminal, _ = terminal(in)
-	}
-	if !isTerminal {
+	in, _ := c.io.In.(*os.File)
+	if !c.asks() {
 		return fail(ExitAborted, "CONFIRMATION_NEEDED", "%s needs confirmation and stdin is not a terminal", what).
 			because("%s; nothing was changed", impact).
-			try("add --yes", "look first: mqctl "+c.cmd.path+" "+strings.Join(c.args, " ")+" --dry-run")
+			try("add --yes", "look first: mqctl "+c.cmd.name(c.old)+" "+strings.Join(c.args, " ")+" --dry-run")
 	}
-	fmt.Fprintf(c.io.Err, "%s: %s\ncontinue? [y/N] ", what, impact)
+	wanted, question := []string{"y", "yes"}, "continue? [y/N] "
+	if active.Protected || active.Confirm == "name" {
+		name := firstOf(c.arg(0), active.Name, "yes")
+		wanted, question = []string{strings.ToLower(name)}, fmt.Sprintf("type %s to continue: ", name)
+	}
+	fmt.Fprintf(c.io.Err, "%s: %s\n%s", what, impact, question)
 	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && answer == "" {
-		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was changed", what)
-	}
-	if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+	if err != nil && answer == "" || !slices.Contains(wanted, strings.ToLower(strings.TrimSpace(answer))) {
 		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was changed", what)
 	}
 	return nil
+}
+
+// asks reports whether there is somebody to ask.
+func (c *call) asks() bool {
+	in, ok := c.io.In.(*os.File)
+	if !ok {
+		return false
+	}
+	yes, _ := terminal(in)
+	return yes
 }
 
 // patience is how long --wait waits; 0 without it.

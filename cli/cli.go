@@ -141,6 +141,7 @@ func (c *call) handle(ctx context.Context) (*result, error) {
 // finish prints what a handler returned and chooses the exit status.
 func (c *call) finish(ctx context.Context, r *result, err error) int {
 	code := ExitOK
+	c.noteOthers(r)
 	if err != nil {
 		if status, ok := interruption(ctx); ok && r == nil {
 			fmt.Fprintln(c.io.Err, "error   interrupted  [INTERRUPTED]")
@@ -165,6 +166,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	if code == ExitPartial && c.on("allow-partial") {
 		code = ExitOK
 	}
+	if code == ExitOK && c.on("detailed-exit-code") && r.change != nil && r.change.DryRun && r.wouldChange() {
+		code = ExitChanges
+	}
 	if !r.streamed {
 		if err := c.p.print(r); err != nil {
 			return printUsage(c.io, asMessage(err))
@@ -174,7 +178,10 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	if r.empty != "" && len(r.items) == 0 && len(r.errors) == 0 && (c.p.format == "table" || c.p.format == "wide") {
 		fmt.Fprintf(c.io.Err, "note    %s\n", r.empty)
 	}
-	if code == ExitOK && c.p.plansQuietly(r) {
+	if r.change != nil && r.change.UndoID != nil && c.p.errStyle.terminal {
+		fmt.Fprintf(c.io.Err, "undo    mqctl undo %s\n", *r.change.UndoID)
+	}
+	if (code == ExitOK || code == ExitChanges) && c.p.plansQuietly(r) {
 		fmt.Fprintln(c.io.Err, "note    dry run: nothing was written")
 	}
 	if c.p.broken != nil && !quiet(c.p.broken) {

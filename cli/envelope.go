@@ -11,26 +11,30 @@ import (
 // result is what a command has found out or done. Every output format is made
 // from it.
 type result struct {
-	cluster  string // "" when it is about no single cluster
-	items    []any  // structs of one type, with the JSON names of the schema
-	totals   any    // struct, or nil
-	change   *change
-	warnings []Message
-	errors   []Message
-	done     int    // targets that answered or were changed; needed when errors is not empty
-	exit     int    // of a command without errors, when it is not 0
-	final    *int   // the exit status whatever else happened
-	extra    any    // for the command's own text forms
-	raw      []byte // printed as it is, instead of anything else
-	text     []string
-	streamed bool   // the items were printed as they came
-	empty    string // why there are no items, for people
+	cluster    string // "" when it is about no single cluster
+	items      []any  // structs of one type, with the JSON names of the schema
+	totals     any    // struct, or nil
+	change     *change
+	warnings   []Message
+	errors     []Message
+	done       int    // targets that answered or were changed; needed when errors is not empty
+	exit       int    // of a command without errors, when it is not 0
+	final      *int   // the exit status whatever else happened
+	extra      any    // for the command's own text forms
+	raw        []byte // printed as it is, instead of anything else
+	text       []string
+	streamed   bool   // the items were printed as they came
+	undoes     string // the id of the change that is taken back
+	noted      bool   // the audit file has it
+	rolledBack bool   // a failure made the plan take itself back
+	empty      string // why there are no items, for people
 }
 
 // change is what a command that changes something says about itself.
 type change struct {
-	DryRun  bool `json:"dryRun"`
-	Applied bool `json:"applied"`
+	DryRun  bool    `json:"dryRun"`
+	Applied bool    `json:"applied"`
+	UndoID  *string // takes the change back; nil: nothing can
 }
 
 func (r *result) add(items ...any) { r.items = append(r.items, items...) }
@@ -60,6 +64,7 @@ type envelope struct {
 	Complete    bool      `json:"complete"`
 	DryRun      *bool     `json:"dryRun,omitempty"`
 	Applied     *bool     `json:"applied,omitempty"`
+	UndoID      *string   `json:"undoId,omitempty"`
 	Items       []any     `json:"items"`
 	Totals      any       `json:"totals,omitempty"`
 	Warnings    []Message `json:"warnings"`
@@ -96,7 +101,7 @@ func (r *result) envelope(schema, context string, now time.Time) envelope {
 		e.Cluster = &r.cluster
 	}
 	if r.change != nil {
-		e.DryRun, e.Applied = &r.change.DryRun, &r.change.Applied
+		e.DryRun, e.Applied, e.UndoID = &r.change.DryRun, &r.change.Applied, r.change.UndoID
 	}
 	if e.Items == nil {
 		e.Items = []any{}

@@ -51,10 +51,10 @@ var commonFlags = []flagSpec{
 	{key: "dry-run", kind: kindBool, mutating: true, env: []string{"MQCTL_DRY_RUN"}, help: "read, plan, print the difference, write nothing"},
 	{key: "yes", letter: "y", kind: kindBool, mutating: true, env: []string{"MQCTL_YES"}, help: "answer every confirmation"},
 	{key: "wait", kind: kindOptional, of: kindDuration, bare: "60s", mutating: true, meta: "DUR", help: "return when the effect is visible"},
-
-	{key: "detailed-exit-code", kind: kindBool, mutating: true, absent: true},
-	{key: "on-error", meta: "WHAT", mutating: true, absent: true},
-	{key: "reason", meta: "TEXT", mutating: true, absent: true},
+	{key: "detailed-exit-code", kind: kindBool, mutating: true, help: "with --dry-run: exit 10 when something would change"},
+	{key: "on-error", kind: kindEnum, enum: []string{onErrorStop, onErrorContinue, onErrorRollback}, def: onErrorStop, mutating: true, planned: true,
+		help: "what a failure at one target means for the others"},
+	{key: "reason", mutating: true, meta: "TEXT", env: []string{"MQCTL_REASON"}, help: "why; kept in the audit file"},
 }
 
 // reservedLetters mean the same on every modern command.
@@ -103,7 +103,7 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		if c.is(local) && !f.local {
 			continue
 		}
-		if f.mutating && !c.is(mutates) || f.reading && !c.repeats() {
+		if f.mutating && !c.is(mutates) || f.planned && !c.is(planned) || f.reading && !c.repeats() {
 			continue
 		}
 		v.add(f, true)

@@ -72,7 +72,7 @@ var normaliseCases = []struct{ in, want string }{
 	// An exact own name beats an exact common name, and that a beginning.
 	{"brokerConsumeStats -b x:1 --timeout 5s", "brokerConsumeStats --brokerAddr=x:1 --timeout=5s --"},
 	{"brokerConsumeStats -b x:1 --timeoutM 5", "brokerConsumeStats --brokerAddr=x:1 --timeoutMillis=5 --"},
-	{"resetOffsetByTime -g g -t t --time relative -s 1", "resetOffsetByTime --group=g --topic=t --timestamp=1 --time=relative --"},
+	{"resetOffsetByTime -g g -t t --time relative -s 1", "resetOffsetByTime --topic=t --to=1 --time=relative -- g"},
 	// Required options, contradictions, strays, foreign and unknown flags.
 	{"updateSubGroup -w 1", "!FLAG_MISSING"},
 	{"deleteTopic -t t", "!FLAG_MISSING"},
@@ -141,7 +141,7 @@ var normaliseCases = []struct{ in, want string }{
 	// Of the contract, not built yet.
 	{"cluster list --watch", "cluster list --watch=2s --"},
 	{"cluster list --context prod", "cluster list --context=prod --"},
-	{"group set g --reason x --slow-broker 1", "!NOT_SUPPORTED"},
+	{"group set g --reason x --slow-broker 1", "group set --which-broker-when-consume-slowly=1 --reason=x -- g"},
 	{"clusterList -i 5", "clusterList --interval=5 --"},
 	{"cluster list --nope", "!UNKNOWN_FLAG"},
 	{"group frob", "!UNKNOWN_COMMAND"},

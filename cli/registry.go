@@ -45,6 +45,7 @@ type flagSpec struct {
 	absent   bool // of the contract, but not built yet
 	mutating bool // only on commands that change something
 	reading  bool // only on commands that change nothing and end by themselves
+	planned  bool // only on commands that carry out a plan
 	local    bool // also on commands that talk to no cluster
 	negative bool // --no-KEY exists in the modern form
 }
@@ -59,6 +60,7 @@ const (
 	server                       // runs until it is stopped
 	streams                      // prints as it goes: cannot be repeated by --watch
 	watches                      // repeats by itself with --watch
+	planned                      // carries out a plan of edits over targets
 )
 
 // command is one operation. Both vocabularies are made from it.
@@ -129,7 +131,7 @@ func newRegistry() *registry {
 	}
 	for _, group := range [][]*command{
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
-		offsetCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
+		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(),
 		absentTree(), absentOld(),
 	} {

@@ -67,7 +67,7 @@ func envelopeSchema(c *command) picked {
 		{"complete", picked{{"type", "boolean"}}},
 	}
 	if c.is(mutates) {
-		props = append(props, field{"dryRun", picked{{"type", "boolean"}}}, field{"applied", picked{{"type", "boolean"}}})
+		props = append(props, field{"dryRun", picked{{"type", "boolean"}}}, field{"applied", picked{{"type", "boolean"}}}, field{"undoId", nullable})
 	}
 	item := picked{{"type", "object"}}
 	if c.view.item != nil {

@@ -22,12 +22,14 @@ func (c *Client) ConsumerOffset(ctx context.Context, addr, group, topic string, 
 	return offset, err == nil, err
 }
 
-// CommitOffset stores the offset of a group in one queue (15); *NotFound when the
-// broker has no such group or topic.
+// CommitOffset stores the offset of a group in one queue (15), also one below
+// what is stored: the field reset says to a broker of ours that this is meant,
+// and others do not read it. *NotFound when the broker has no such group or topic.
 func (c *Client) CommitOffset(ctx context.Context, addr, group, topic string, queue int32, offset int64) error {
 	ext := queueExt(topic, queue)
 	ext["consumerGroup"] = group
 	ext["commitOffset"] = strconv.FormatInt(offset, 10)
+	ext["reset"] = "true"
 	_, err := c.call(ctx, addr, request{code: remoting.ReqUpdateConsumerOffset, ext: ext, write: true})
 	err = orNotFound(err, remoting.CodeSubscriptionGroupNotExist, "group", group)
 	return orNotFound(err, remoting.CodeTopicNotExist, "topic", topic)
@@ -74,4 +76,36 @@ func extNumber(addr string, code int, resp *remoting.Response, field string) (in
 		return 0, &BadAnswer{Addr: addr, Request: code, Err: errors.New("field " + field + " is missing or no number")}
 	}
 	return n, nil
+}
+
+// OffsetBefore is the offset of the last message stored at or before millis (29 with the upper bound).
+func (c *Client) OffsetBefore(ctx context.Context, addr, topic string, queue int32, millis int64) (int64, error) {
+	ext := queueExt(topic, queue)
+	ext["timestamp"] = strconv.FormatInt(millis, 10)
+	ext["boundaryType"] = "UPPER"
+	return c.number(ctx, addr, remoting.ReqSearchOffsetByTimestamp, ext, "offset")
+}
+
+// ResetOffset moves a group at one broker while its clients are online (222).
+// Queue -1 means all queues of the topic, which go to millis (-1: the end); a
+// queue with an offset of at least 0 goes there. A broker that leaves the work
+// to the clients (useServerSideResetOffset=false) knows no single queues.
+// *NotOnline when such a broker has no client of the group.
+func (c *Client) ResetOffset(ctx context.Context, addr, group, topic string, queue int32, offset, millis int64) (map[Queue]int64, error) {
+	ext := remoting.Map{"group": group, "topic": topic, "timestamp": strconv.FormatInt(millis, 10), "isForce": "true",
+		"queueId": strconv.Itoa(int(queue)), "offset": strconv.FormatInt(offset, 10)}
+	var v struct {
+		Offsets map[Queue]int64 `json:"offsetTable"`
+	}
+	resp, err := c.call(ctx, addr, request{code: remoting.ReqInvokeBrokerToResetOffset, ext: ext, write: true})
+	if err != nil {
+		err = orNotFound(err, remoting.CodeSubscriptionGroupNotExist, "group", group)
+		err = orNotFound(err, remoting.CodeTopicNotExist, "topic", topic)
+		return nil, orNotOnline(err, group)
+	}
+	if len(resp.Body) == 0 {
+		return nil, nil
+	}
+	err = decode(addr, remoting.ReqInvokeBrokerToResetOffset, resp.Body, &v)
+	return v.Offsets, err
 }

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"mqctl/cli/admin"
+)
+
+// A change of the cluster is a plan: all targets are read before any is
+// written, the difference is shown, each part is written and read back, and
+// what was done is noted in the audit file so that it can be undone. Commands
+// work out the parts (edits); carryOut does the rest for all of them.
+
+// edit is one part of a plan: one thing at one broker or nameserver.
+type edit struct {
+	target admin.Target
+	item   any  // what the result says about it; write and revert keep it true
+	same   bool // the target has the values already
+	// write changes the target and reads it back. sent says that the target may
+	// have the change, whatever err is.
+	write func(ctx context.Context) (sent bool, err error)
+	// revert puts the previous value back, for --on-error rollback.
+	revert func(ctx context.Context) error
+	// things is what the change did, for the audit file.
+	things func() []auditThing
+
+	sent, ok bool
+	err      error
+}
+
+// Values of --on-error.
+const (
+	onErrorStop     = "stop"
+	onErrorContinue = "continue"
+	onErrorRollback = "rollback"
+)
+
+// carryOut executes a plan: nothing with --dry-run, else its edits in order,
+// --parallel at a time, with --on-error deciding what a failure means for the
+// others. The items are in r afterwards, and what was done is in the audit file.
+func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
+	for _, e := range edits {
+		r.add(e.item)
+	}
+	if c.dryRun() {
+		r.done += len(edits)
+		return
+	}
+	c.writeAll(ctx, edits)
+	left := map[string]bool{}
+	for _, e := range edits {
+		switch {
+		case e.ok:
+			r.done++
+		case e.err != nil:
+			r.failed(c.at(e.err, e.target))
+		case !left[e.target.Addr]:
+			left[e.target.Addr] = true
+			r.failed(c.notTried(ctx, e.target))
+		}
+		r.change.Applied = r.change.Applied || e.sent
+	}
+	if len(r.errors) > 0 && c.str("on-error") == onErrorRollback {
+		c.rollBack(ctx, r, edits)
+	}
+	c.noteEdits(r, edits)
+}
+
+// notTried says why a target was left alone.
+func (c *call) notTried(ctx context.Context, t admin.Target) *Message {
+	m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", t)
+	if ctx.Err() != nil {
+		m = c.at(ctx.Err(), t)
+	}
+	m.Target, m.Addr = t.String(), t.Addr
+	return m
+}
+
+// writeAll writes the edits. Those of one target go one after another, in the
+// order of the plan; --parallel is about targets.
+func (c *call) writeAll(ctx context.Context, edits []*edit) {
+	var order []string
+	byTarget := map[string][]*edit{}
+	for _, e := range edits {
+		if _, known := byTarget[e.target.Addr]; !known {
+			order = append(order, e.target.Addr)
+		}
+		byTarget[e.target.Addr] = append(byTarget[e.target.Addr], e)
+	}
+	goOn := c.str("on-error") == onErrorContinue
+	next := make(chan []*edit, len(order))
+	for _, addr := range order {
+		next <- byTarget[addr]
+	}
+	close(next)
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		stopped bool
+	)
+	for range min(max(1, int(c.whole("parallel"))), len(order)) {
+		wg.Go(func() {
+			for part := range next {
+				for _, e := range part {
+					mu.Lock()
+					halt := stopped
+					mu.Unlock()
+					if halt && !e.same || ctx.Err() != nil {
+						continue
+					}
+					c.writeOne(ctx, e)
+					if e.err != nil && !goOn {
+						mu.Lock()
+						stopped = true
+						mu.Unlock()
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// writeOne finishes what it has begun even when the user interrupts.
+func (c *call) writeOne(ctx context.Context, e *edit) {
+	if e.same {
+		e.ok = true
+		return
+	}
+	steadily, done := steady(ctx)
+	defer done()
+	e.sent, e.err = e.write(steadily)
+	e.ok = e.err == nil
+}
+
+// rollBack puts back what was changed before a failure, the last change first.
+func (c *call) rollBack(ctx context.Context, r *result, edits []*edit) {
+	steadily, done := steady(ctx)
+	defer done()
+	kept := false
+	for _, e := range slices.Backward(edits) {
+		if !e.sent {
+			continue
+		}
+		err := fail(ExitFailed, "NO_WAY_BACK", "%s: this change cannot be taken back", e.target)
+		if e.revert != nil {
+			if back := e.revert(steadily); back != nil {
+				err = c.at(back, e.target)
+			} else {
+				err = nil
+			}
+		}
+		if err != nil {
+			m := fail(ExitFailed, "NOT_ROLLED_BACK", "%s keeps the change: %s", e.target, err.Text)
+			m.Target, m.Addr = e.target.String(), e.target.Addr
+			r.failed(m)
+			kept = true
+			continue
+		}
+		if e.ok {
+			r.done--
+		}
+		e.sent, e.ok = false, false
+		r.warn(warning("ROLLED_BACK", e.target.String(), "%s has its previous value again", e.target))
+	}
+	if !kept {
+		// Nothing is left of the plan: those that needed no change do not make it a partial success.
+		r.change.Applied, r.done = false, 0
+	}
+	r.rolledBack = true
+}
+
+// noteEdits writes the audit line of a plan.
+func (c *call) noteEdits(r *result, edits []*edit) {
+	var things []auditThing
+	for _, e := range edits {
+		if e.sent && e.things != nil {
+			things = append(things, e.things()...)
+		}
+	}
+	if len(things) > 0 || r.rolledBack {
+		c.note(r, things)
+	}
+}
+
+// wouldChange reports whether a dry run found something to change: items say
+// it by "changed", or are there only because they would be.
+func (r *result) wouldChange() bool {
+	for _, item := range r.items {
+		switch v := lookup(item, "changed").(type) {
+		case bool:
+			if v {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// editsSame builds the error of a value that was read back and is another.
+func notVerified(t fmt.Stringer, why string) *Message {
+	return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but shows another value", t).because("%s", why)
+}
