@@ -270,10 +270,12 @@ func runLine(args ...string) (code int, stdout, stderr string) {
 
 func runEnv(env map[string]string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	if _, ok := env["MQCTL_AUDIT"]; !ok {
-		env["MQCTL_AUDIT"] = auditOff // tests leave nothing behind
-	}
-	code = Run(context.Background(), args, Stdio{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }})
+	code = Run(context.Background(), args, Stdio{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string {
+		if v, ok := env[k]; ok || k != "MQCTL_AUDIT" {
+			return v
+		}
+		return auditOff // tests leave nothing behind
+	}})
 	return code, out.String(), errs.String()
 }
 
