@@ -166,7 +166,7 @@ func (b *Batch) fail(first int, st Status) {
 // else means that the disk is sick, and so are bytes that could not be zeroed.
 func (s *Store) writeFailed(b *Batch, first int, err error, sick bool) {
 	if vfs.DiskFull(err) && !sick {
-		s.setFull(true)
+		s.noSpace()
 	} else {
 		s.setSick(fmt.Errorf("write the commit log: %w", err))
 	}
@@ -176,7 +176,7 @@ func (s *Store) writeFailed(b *Batch, first int, err error, sick bool) {
 func (s *Store) prepareFailed(err error) Status {
 	s.opt.Log.Error("cannot make the next file of the commit log", "error", err)
 	if vfs.DiskFull(err) {
-		s.setFull(true)
+		s.noSpace()
 		return ServiceNotAvailable
 	}
 	return CreateFailed

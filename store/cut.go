@@ -144,6 +144,7 @@ func (c *cut) memory() {
 	s.flushedMillis.Store(c.millis)
 	s.dispatchedMillis = c.millis
 	s.keep.marked = min(s.keep.marked, c.pos)
+	s.keep.queued = s.keep.marked
 	s.queuedEnd.Store(c.pos)
 	s.dispatched.Store(c.pos)
 	capDeleted(s.keep.deleted, c.pos)

@@ -18,10 +18,17 @@ func (s *Store) setFull(full bool) {
 		return
 	}
 	if full {
-		s.opt.Log.Warn("the disk is full: sends are refused until space is free", "percent", s.diskFullRatio.Load())
+		notify(s.retain.wake)
+		s.opt.Log.Warn("the disk is full: sends are refused until space is free", "percent", s.retention.Load().FullRatio)
 	} else {
 		s.opt.Log.Info("the disk has space again: sends are accepted")
 	}
+}
+
+// noSpace notes that a write found no space.
+func (s *Store) noSpace() {
+	s.retain.noSpace.Store(true)
+	s.setFull(true)
 }
 
 // background handles an error of work that nobody waits for.
@@ -37,7 +44,7 @@ func (s *Store) background(what string, err error) {
 func (s *Store) passes(err error) bool {
 	switch {
 	case vfs.DiskFull(err):
-		s.setFull(true)
+		s.noSpace()
 	case vfs.Scarce(err):
 		s.scarce.note(s.opt.Log, err)
 	default:
@@ -59,27 +66,50 @@ func (n *scarcity) note(log *slog.Logger, err error) {
 	}
 }
 
-// checkDisk compares the disk with the limit.
+// checkDisk compares the disk with the limits of retention.
 func (s *Store) checkDisk() {
-	log, queues := s.DiskRatio()
-	s.setFull(max(log, queues)*100 >= float64(s.diskFullRatio.Load()))
+	r := s.retention.Load()
+	switch used := max(s.usedPercent(s.opt.CommitLogDir, 0), s.usedPercent(s.queueDir, 0)); {
+	case used > r.FullRatio:
+		s.setFull(true)
+	case used <= r.ForceRatio:
+		s.setFull(false)
+	}
 }
 
 // DiskRatio is the used part (0..1) of the disk of the commit log and of the
-// queues, as Java counts it: without what is kept for root. It is -1 where the
-// disk does not say.
+// queues, as Java counts it: without what is kept for root, rounded up to whole
+// hundredths. It is -1 where the disk does not say.
 func (s *Store) DiskRatio() (commitLog, queues float64) {
-	return s.ratio(s.opt.CommitLogDir), s.ratio(s.queueDir)
+	ratio := func(dir string) float64 {
+		if p := s.usedPercent(dir, 0); p >= 0 {
+			return float64(p) / 100
+		}
+		return -1
+	}
+	return ratio(s.opt.CommitLogDir), ratio(s.queueDir)
 }
 
-func (s *Store) ratio(dir string) float64 {
+// DiskFull reports whether sends are refused for want of space.
+func (s *Store) DiskFull() bool { return s.full.Load() }
+
+// usedPercent is the used part of the disk that holds dir, in percent and rounded
+// up (UtilAll.getDiskPartitionSpaceUsedPercent); -1 where the disk does not say.
+// leaving bytes count as free.
+func (s *Store) usedPercent(dir string, leaving int64) int {
 	u, err := s.opt.FS.Usage(dir)
 	if err != nil || u.Total <= 0 {
 		return -1
 	}
 	used := u.Total - u.Free
-	if used+u.Avail <= 0 {
+	all := used + u.Avail
+	if all <= 0 {
 		return -1
 	}
-	return float64(used) / float64(used+u.Avail)
+	used = max(used-leaving, 0) * 100
+	percent := used / all
+	if used%all != 0 {
+		percent++
+	}
+	return int(percent)
 }

@@ -1,5 +1,7 @@
 package store
 
+import "context"
+
 // What crash tests drive by hand instead of Run.
 
 func (s *Store) KeepOnce()          { s.keepOnce() }
@@ -33,3 +35,6 @@ func ParseProperties(text []byte) (p Properties) {
 	p.parse(text)
 	return p
 }
+
+// RetainOnce is one run of retention.
+func (s *Store) RetainOnce() { s.retainOnce(context.Background()) }

@@ -238,13 +238,18 @@ func TestDiskFullHeals(t *testing.T) {
 		if log, queues := s.DiskRatio(); log < 0.9 || queues < 0.9 {
 			t.Errorf("ratio: %v, %v", log, queues)
 		}
-		s.SetDiskFullRatio(99)
+		r := store.DefaultRetention()
+		r.FullRatio = 99
+		s.SetRetention(r)
 		pass(6 * time.Second)
-		if err := s.Writable(); err != nil {
-			t.Errorf("at 95 of 99 percent: %v", err)
+		if got := s.Retention().FullRatio; got != 90 || s.Writable() == nil {
+			t.Errorf("99 percent are in effect as %d, not 90", got)
 		}
-		s.SetDiskFullRatio(90)
+		mem.SetCapacity(used * 100 / 87)
 		pass(6 * time.Second)
+		if s.Writable() == nil {
+			t.Error("sends are taken again above 85 percent")
+		}
 		mem.SetCapacity(0)
 		pass(6 * time.Second)
 		if it := put(t, s, "orders", 0, "two"); it.QueueOffset != 1 {

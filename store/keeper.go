@@ -32,6 +32,7 @@ type keeper struct {
 	old      checkpoint.Checkpoint
 	deleted  map[string]int64
 	marked   int64 // dispatch position of the last mark
+	queued   int64 // queue entries of messages before it are safe; marked <= queued
 	lastMark time.Time
 	took     time.Duration // by the last mark
 	warm     []*Queue      // synced by the last mark
@@ -174,6 +175,7 @@ func (s *Store) mark(clean bool) error {
 		s.dirtyAgain(dirty)
 		return err
 	}
+	k.queued = max(k.queued, pos)
 	indexMillis, err := s.syncIndex()
 	if err != nil {
 		return err

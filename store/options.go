@@ -79,9 +79,9 @@ type Options struct {
 	MaxTransferDiskBytes, MaxTransferDiskCount     int // 65536, 8
 	MaxFilterBytes                                 int // maxFilterMessageSize, 16000 bytes of units examined by one read
 
-	DiskFullRatio int   // percent of the disk in use at which sends are refused, 90; live: SetDiskFullRatio
-	MemoryBytes   int64 // memory for the in-memory rule; 0: the smaller of host and container
-	MemoryRatio   int   // accessMessageInMemoryMaxRatio in percent, 40 if 0; live: SetMemoryRatio
+	Retention   Retention // the zero value means DefaultRetention; live: SetRetention
+	MemoryBytes int64     // memory for the in-memory rule; 0: the smaller of host and container
+	MemoryRatio int       // accessMessageInMemoryMaxRatio in percent, 40 if 0; live: SetMemoryRatio
 
 	DelayLevels []time.Duration // messageDelayLevel, for the tag codes of SCHEDULE_TOPIC_XXXX
 
@@ -122,7 +122,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxTransferDiskBytes, 65536)
 	setDefault(&o.MaxTransferDiskCount, 8)
 	setDefault(&o.MaxFilterBytes, 16000)
-	setDefault(&o.DiskFullRatio, 90)
+	setDefault(&o.Retention, DefaultRetention())
 	setDefault(&o.MemoryRatio, 40)
 	if o.DelayLevels == nil {
 		o.DelayLevels = DefaultDelayLevels
@@ -163,8 +163,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("store: negative flush interval or timeout")
 	case o.MaxMessage < 10:
 		return fmt.Errorf("store: largest message of %d bytes: at least 10", o.MaxMessage)
-	case o.DiskFullRatio < 1 || o.DiskFullRatio > 100:
-		return fmt.Errorf("store: disk full at %d percent: 1 to 100", o.DiskFullRatio)
 	}
-	return nil
+	return o.Retention.check()
 }

@@ -31,6 +31,12 @@ type Queue struct {
 	remade  bool // its topic was made again since the start; guarded by the dispatch lock
 	arrived bool // has new units in this round; guarded by the dispatch lock
 	dirty   bool // is in Store.dirty; guarded by the dispatch lock
+
+	// Guarded by keeper.mu: the position of the message at min, 0 if not known, and
+	// the number of cuts when it was found; whether it is in retainer.sweep.
+	lowPhys  int64
+	lowCuts  uint64
+	sweeping bool
 }
 
 // Topic is the topic's name.

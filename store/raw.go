@@ -267,7 +267,7 @@ func (s *Store) StartAt(p record.PhysOffset) error {
 	s.lastPhys.Store(-1)
 	s.queuedEnd.Store(int64(p))
 	s.dispatched.Store(int64(p))
-	s.keep.marked = int64(p)
+	s.keep.marked, s.keep.queued = int64(p), int64(p)
 	return nil
 }
 

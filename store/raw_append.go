@@ -130,7 +130,7 @@ func (s *Store) writePiece(pc *rawPiece, p []byte, bulk bool) error {
 	}
 	if err, sick := write(p); err != nil {
 		if vfs.DiskFull(err) && !sick {
-			s.setFull(true)
+			s.noSpace()
 		} else {
 			s.setSick(fmt.Errorf("write the commit log: %w", err))
 		}

@@ -361,7 +361,7 @@ func TestOpenRefusals(t *testing.T) {
 	}
 	closeStore(t, s)
 
-	for _, bad := range []store.Options{{}, {Dir: "/x", CommitLogBytes: 5}, {Dir: "/x", MaxMessage: 3}, {Dir: "/x", DiskFullRatio: 200}, {Dir: "/x", CommitLogBytes: 1 << 40}, {Dir: "/x", IndexEntries: 1}} {
+	for _, bad := range []store.Options{{}, {Dir: "/x", CommitLogBytes: 5}, {Dir: "/x", MaxMessage: 3}, {Dir: "/x", Retention: store.Retention{FullRatio: 200}}, {Dir: "/x", CommitLogBytes: 1 << 40}, {Dir: "/x", IndexEntries: 1}} {
 		bad.FS = vfs.NewMem()
 		if _, _, err := store.Open(bad); err == nil {
 			t.Errorf("options %+v are accepted", bad)

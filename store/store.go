@@ -38,10 +38,10 @@ type Store struct {
 	index       *keyindex.Index // nil: off
 	check       *checkpoint.File
 
-	maxMessage    atomic.Int64
-	memoryRatio   atomic.Int64
-	diskFullRatio atomic.Int64
-	memoryBytes   int64
+	maxMessage  atomic.Int64
+	memoryRatio atomic.Int64
+	retention   atomic.Pointer[Retention] // in effect
+	memoryBytes int64
 
 	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
 	lastMillis int64      // newest store time given out; guarded by appendMu
@@ -62,6 +62,7 @@ type Store struct {
 	keepWake    chan struct{}
 	writeWake   chan struct{}
 	keep        keeper
+	retain      retainer
 
 	raw      rawState
 	replica  atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
@@ -158,7 +159,8 @@ func newStore(o Options) *Store {
 	s.reads.New = func() any { return new(readBuffer) }
 	s.SetMaxMessage(o.MaxMessage)
 	s.SetMemoryRatio(o.MemoryRatio)
-	s.SetDiskFullRatio(o.DiskFullRatio)
+	s.retain.wake, s.retain.turn = make(chan struct{}, 1), make(chan struct{}, 1)
+	s.SetRetention(o.Retention)
 	return s
 }
 
@@ -168,10 +170,6 @@ func (s *Store) SetMaxMessage(bytes int) { s.maxMessage.Store(int64(bytes)) }
 
 // SetMemoryRatio changes accessMessageInMemoryMaxRatio, in percent.
 func (s *Store) SetMemoryRatio(percent int) { s.memoryRatio.Store(int64(percent)) }
-
-// SetDiskFullRatio changes the percentage of the disk at which sends are
-// refused; it counts from the next check on, seconds later.
-func (s *Store) SetDiskFullRatio(percent int) { s.diskFullRatio.Store(int64(percent)) }
 
 // MemoryBytes is the total used by the memory rule.
 func (s *Store) MemoryBytes() int64 { return s.memoryBytes }
@@ -193,6 +191,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.flushLoop(ctx) })
 	g.Go(func() error { return s.prepareLoop(ctx) })
 	g.Go(func() error { return s.keepLoop(ctx) })
+	g.Go(func() error { return s.retainLoop(ctx) })
 	if s.opt.SyncFlush {
 		g.Go(func() error { return s.deadlineLoop(ctx) })
 	}
@@ -283,6 +282,7 @@ func (s *Store) closeFiles() error {
 		s.shared.Files.Close()
 	}
 	if s.log != nil {
+		s.closeExpired()
 		keep(s.log.Close())
 	}
 	if s.check != nil {

@@ -28,6 +28,7 @@ const (
 	OpPreallocate Op = "preallocate"
 	OpSync        Op = "sync" // Sync and Datasync
 	OpClose       Op = "close"
+	OpTimes       Op = "utimes"
 )
 
 // Changes reports whether the operation changes what is on disk or what is

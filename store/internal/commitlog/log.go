@@ -304,7 +304,7 @@ func (l *Log) find(pos int64) *segment {
 // Read fills dst with the bytes from pos on. They must lie in one segment and
 // before End; else, or if they are not there any more, it reports false.
 func (l *Log) Read(dst []byte, pos int64) (bool, error) {
-	if pos < 0 || pos+int64(len(dst)) > l.end.Load() {
+	if pos < l.Min() || pos+int64(len(dst)) > l.end.Load() {
 		return false, nil
 	}
 	if l.tail.read(dst, pos) {
@@ -314,12 +314,12 @@ func (l *Log) Read(dst []byte, pos int64) (bool, error) {
 	if s == nil || pos+int64(len(dst)) > s.base+l.segBytes {
 		return false, nil
 	}
-	n, err := s.f.ReadAt(dst, pos-s.base)
+	n, err := s.read(dst, pos-s.base)
 	if n == len(dst) {
 		return true, nil
 	}
-	if errors.Is(err, fs.ErrClosed) {
-		err = nil // cut off since
+	if errors.Is(err, fs.ErrClosed) || errors.Is(err, errLeft) {
+		err = nil // cut off or expired since
 	}
 	return false, err
 }

@@ -115,6 +115,9 @@ func (s *Scanner) Next() (record.View, error) {
 			continue
 		}
 		head, err := s.peek(seg, record.BlankSize)
+		if errors.Is(err, errLeft) {
+			continue
+		}
 		if err != nil {
 			return record.View{}, err
 		}
@@ -122,7 +125,11 @@ func (s *Scanner) Next() (record.View, error) {
 			s.pos = segEnd
 			continue
 		}
-		return s.record(seg, head)
+		v, err := s.record(seg, head)
+		if errors.Is(err, errLeft) {
+			continue
+		}
+		return v, err
 	}
 }
 
@@ -183,7 +190,7 @@ func (s *Scanner) peek(seg *segment, n int64) ([]byte, error) {
 	}
 	s.buf = s.buf[:want]
 	s.bufAt = s.pos
-	if got, err := seg.f.ReadAt(s.buf, s.pos-seg.base); int64(got) < want {
+	if got, err := seg.read(s.buf, s.pos-seg.base); int64(got) < want {
 		if err == nil {
 			err = io.ErrUnexpectedEOF
 		}

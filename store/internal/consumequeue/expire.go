@@ -1,0 +1,74 @@
+package consumequeue
+
+import (
+	"path/filepath"
+	"slices"
+
+	"mqctl/store/internal/segfile"
+)
+
+// Expired lists the files, oldest first, all of whose units point below minPhys.
+// The last file is never one of them: it keeps the numbers of a queue that lost
+// its messages.
+func (q *Queue) Expired(minPhys int64) (bases []int64, err error) {
+	q.mu.Lock()
+	first, next, busy := q.first*UnitBytes, q.nextBase, q.gone || q.rolling
+	unsynced := slices.Clone(q.unsynced)
+	q.mu.Unlock()
+	if busy || next < 0 {
+		return nil, nil
+	}
+	var b [UnitBytes]byte
+	for base := first; base+q.sh.FileBytes < next && !slices.Contains(unsynced, base); base += q.sh.FileBytes {
+		err := q.readFile(b[:], base, q.sh.FileBytes-UnitBytes)
+		if Missing(err) {
+			bases = append(bases, base)
+			continue
+		}
+		if err != nil {
+			return bases, err
+		}
+		if u := Decode(b[:]); !u.IsVoid() && (!u.Valid() || u.Phys >= minPhys) {
+			break
+		}
+		bases = append(bases, base)
+	}
+	return bases, nil
+}
+
+// Drop removes files that Expired has listed; nobody may write units of the queue
+// to disk or delete it meanwhile but by appending. Each removal is durable before
+// the next, so that no crash leaves a hole between the files.
+func (q *Queue) Drop(bases []int64) error {
+	if len(bases) == 0 {
+		return nil
+	}
+	q.sh.Files.Forget(q)
+	for _, base := range bases {
+		if !q.begin(base, base+q.sh.FileBytes) {
+			return nil
+		}
+		if err := q.removeFile(base); err != nil {
+			q.begin(base+q.sh.FileBytes, base)
+			return err
+		}
+		if err := q.sh.FS.SyncDir(q.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes the queue begin at byte to, if it begins at from.
+func (q *Queue) begin(from, to int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone || q.first*UnitBytes != from {
+		return false
+	}
+	q.first = to / UnitBytes
+	return true
+}
+
+// FileName is the path of the file that begins at base.
+func (q *Queue) FileName(base int64) string { return filepath.Join(q.dir, segfile.Name(base)) }
