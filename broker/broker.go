@@ -123,7 +123,7 @@ func (b *Broker) openStore(levels []time.Duration) error {
 	so := b.opts.Store
 	r := b.opts.Reloadable
 	so.DelayLevels = levels
-	so.MaxMessage, so.MemoryRatio, so.DiskFullRatio = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.DiskWarnRatio
+	so.MaxMessage, so.MemoryRatio, so.Retention = r.MaxMessage, memoryRatio(b.stand.Load(), r.MemoryRatio), r.Retention
 	so.BatchTopic = b.batchTopic
 	so.OnArrival, so.OnAppend, so.Replica = b.arrived, b.appended, b.stand.Load().isSlave()
 	st, rec, err := store.Open(so)
@@ -262,7 +262,7 @@ func (b *Broker) reload(r Reloadable) {
 	}
 	b.readsChanged(&old.Reloadable)
 	b.store.SetMaxMessage(r.MaxMessage)
-	b.store.SetDiskFullRatio(r.DiskWarnRatio)
+	b.store.SetRetention(r.Retention)
 }
 
 // arrived is told of new messages in a queue, on the path of whoever stored them.

@@ -141,8 +141,8 @@ func (c *Config) checkTogether(problems *ConfigErrors) {
 			c.warn("mappedFileSizeCommitLog: messages near maxMessageSize (%s bytes) do not fit in a file of %s bytes", c.Value("maxMessageSize"), c.Value("mappedFileSizeCommitLog"))
 		}
 	}
-	if c.Value("diskMaxUsedSpaceRatio") != "75" || c.values["fileReservedTime"].Changed() {
-		c.warn("old files are not deleted yet: sends are refused when %s %% of the disk are in use", c.Value("diskSpaceWarningLevelRatio"))
+	if _, err := hours(c.Value("deleteWhen")); err != nil {
+		fail("deleteWhen", err.Error(), "write hours of the day, 0 to 23, separated by semicolons")
 	}
 }
 
@@ -282,7 +282,7 @@ func (c *Config) storeOptions(fs vfs.FS, levels []time.Duration) store.Options {
 		MaxTransferDiskBytes:   int(c.Int("maxTransferBytesOnMessageInDisk")),
 		MaxTransferDiskCount:   int(c.Int("maxTransferCountOnMessageInDisk")),
 		MaxFilterBytes:         int(c.Int("maxFilterMessageSize")),
-		DiskFullRatio:          int(c.Int("diskSpaceWarningLevelRatio")),
+		Retention:              retention(c.Value),
 		MemoryBytes:            c.Int("memoryLimitForRatio"),
 		MemoryRatio:            int(c.Int("accessMessageInMemoryMaxRatio")),
 		DelayLevels:            levels,
@@ -315,7 +315,7 @@ func reloadable(value func(key string) string) Reloadable {
 		LitePull:             flag("litePullMessageEnable"),
 		TraceOn:              flag("traceOn"),
 		Region:               value("regionId"),
-		DiskWarnRatio:        int(number("diskSpaceWarningLevelRatio")),
+		Retention:            retention(value),
 		StartAccept:          number("startAcceptSendRequestTimeStamp"),
 		ReturnZeroIfInMemory: true,
 		ValidateSystemTopic:  flag("validateSystemTopicWhenUpdateTopic"),
@@ -328,6 +328,44 @@ func reloadable(value func(key string) string) Reloadable {
 		ActingMaster:         flag("enableSlaveActingMaster"),
 		HA:                   haSettings(value),
 	}
+}
+
+// retention picks the settings of what is deleted.
+func retention(value func(key string) string) store.Retention {
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(value(key), 10, 64)
+		return n
+	}
+	millis := func(key string) time.Duration { return time.Duration(number(key)) * time.Millisecond }
+	when, _ := hours(value("deleteWhen")) // checked
+	return store.Retention{
+		Keep:       time.Duration(number("fileReservedTime")) * time.Hour,
+		Hours:      when,
+		UsedRatio:  int(number("diskMaxUsedSpaceRatio")),
+		ForceRatio: int(number("diskSpaceCleanForciblyRatio")),
+		FullRatio:  int(number("diskSpaceWarningLevelRatio")),
+		NoForce:    value("cleanFileForciblyEnable") != "true",
+		Every:      millis("cleanResourceInterval"),
+		LogPause:   millis("deleteCommitLogFilesInterval"),
+		QueuePause: millis("deleteConsumeQueueFilesInterval"),
+		Batch:      int(number("deleteFileBatchMax")),
+	}
+}
+
+// hours reads deleteWhen: bit h is set for each hour h. No hour at all means that
+// the clock alone deletes nothing.
+func hours(text string) (set uint32, err error) {
+	for word := range strings.SplitSeq(text, ";") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		h, err := strconv.Atoi(word)
+		if err != nil || h < 0 || h > 23 {
+			return 0, fmt.Errorf("%q is no hour of the day", word)
+		}
+		set |= 1 << h
+	}
+	return set, nil
 }
 
 // haSettings picks the settings of replication.

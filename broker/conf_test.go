@@ -91,8 +91,7 @@ func TestLoadConfig(t *testing.T) {
 		warn             string // part of a warning
 	}{
 		{name: "the file RocketMQ ships", file: "broker.conf", text: apacheConf,
-			want: map[string]string{"brokerName": "broker-a", "storePathRootDir": "/home/op/store", "bindAddress": "0.0.0.0", "brokerIP1": "10.0.0.4", "haListenPort": "10912", "fileReservedTime": "48"},
-			warn: "fileReservedTime has no effect"},
+			want: map[string]string{"brokerName": "broker-a", "storePathRootDir": "/home/op/store", "bindAddress": "0.0.0.0", "brokerIP1": "10.0.0.4", "haListenPort": "10912", "fileReservedTime": "48"}},
 		{name: "a file of RocketMQ under another name", file: "x.toml", text: apacheConf, want: map[string]string{"storePathRootDir": "/home/op/store"}},
 		{name: "toml", file: "b", text: "brokerName = \"b-1\"\n[store]\nmappedFileSizeCommitLog = \"64MiB\"\nmaxMessageSize = 1_000_000\n[flush]\nflushIntervalCommitLog = \"1.5s\"\nflushDiskType = \"sync_flush\"\n[http]\nlisten = \"off\"\n[nameserver.embedded]\nenable = true\n",
 			want: map[string]string{"brokerName": "b-1", "mappedFileSizeCommitLog": "67108864", "maxMessageSize": "1000000", "flushIntervalCommitLog": "1500", "flushDiskType": "SYNC_FLUSH", "http.listen": "off", "nameserver.embedded.enable": "true", "storePathRootDir": "/home/op/.local/share/mqctl/b-1-0"}},

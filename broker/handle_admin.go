@@ -24,6 +24,7 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
+	clean := &cleanAdmin{topics: b.topics, store: b.store}
 	metadata := &metadataAdmin{topics: b.topics, groups: b.groups, delays: b.delays, modes: b.modes, store: b.store,
 		start: b.start, now: b.opts.Now, allProgress: b.sync.AllOffsets}
 	handlers := map[int]handlerFunc{
@@ -74,6 +75,11 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqResetMasterFlushOffset: ha.resetFlushed,
 		remoting.ReqMqctlRole:              serveRole(b.roleSteps()),
 		remoting.ReqMqctlInspect:           b.inspector().serve,
+
+		remoting.ReqCleanExpiredConsumeQueue: clean.queues,
+		remoting.ReqCleanUnusedTopic:         clean.unused,
+		remoting.ReqDeleteExpiredCommitLog:   clean.log,
+		remoting.ReqMqctlClean:               clean.clean,
 	}
 	status.serves = capabilities(handlers)
 	for code, f := range handlers {

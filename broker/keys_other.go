@@ -93,13 +93,10 @@ var otherKeys = []keyGroup{
 		`,
 	},
 	{
-		use: Ignored, section: "retention", text: "Old files are not deleted yet, so retention has nothing to tune: watch the disk.",
+		use: Ignored, section: "retention", text: "Deletes files under their readers, or shares a disk between brokers: here readers may finish, and the disk's own use counts.",
 		keys: `
-			cleanFileForciblyEnable bool true, cleanResourceInterval ms 10000, deleteCommitLogFilesInterval ms 100,
-			deleteConsumeQueueFilesInterval ms 100, deleteFileBatchMax int 10, deleteWhen text 04,
-			destroyMapedFileIntervalForcibly ms 120000, diskMaxUsedSpaceRatio int 75, diskSpaceCleanForciblyRatio int 85,
-			fileReservedTime int 72, logicalDiskSpaceCleanForciblyThreshold float 0.8, maxBatchDeleteFilesNum int 50,
-			redeleteHangedFileInterval ms 120000
+			destroyMapedFileIntervalForcibly ms 120000, logicalDiskSpaceCleanForciblyThreshold float 0.8,
+			maxBatchDeleteFilesNum int 50, redeleteHangedFileInterval ms 120000
 		`,
 	},
 	{

@@ -49,7 +49,20 @@ var usedKeys = []Key{
 	{Name: "maxFilterMessageSize", Kind: Int, Default: "16000", Min: 1, Max: 1 << 30, Section: "store", Text: "Bound of queue entries looked at for one filtered pull."},
 	{Name: "defaultQueryMaxNum", Kind: Int, Default: "32", Min: 1, Max: 1024, Applies: Live, Section: "store", Text: "Most messages found by a unique key."},
 	{Name: "maxMsgsNumBatch", Kind: Int, Default: "64", Min: 1, Max: 1024, Applies: Live, Section: "store", Text: "Most messages found by a key."},
-	{Name: "diskSpaceWarningLevelRatio", Kind: Int, Default: "90", Min: 1, Max: 100, Applies: Live, Section: "retention", Text: "Percent of the disk in use above which sends are refused."},
+
+	// Retention.
+	{Name: "fileReservedTime", Kind: Int, Default: "72", Min: 0, Max: 876000, Applies: Live, Section: "retention", Text: "Hours that messages are kept; a file of the commit log is as old as its newest message."},
+	{Name: "deleteWhen", Kind: Text, Default: "04", Applies: Live, Section: "retention", Text: "Local hours in which old files are deleted, separated by semicolons."},
+	{Name: "diskMaxUsedSpaceRatio", Kind: Int, Default: "75", Min: 1, Max: 100, Applies: Live, Section: "retention", Text: "Percent of the disk in use above which old files are deleted at any hour; 10 to 95 count."},
+	{Name: "diskSpaceCleanForciblyRatio", Kind: Int, Default: "85", Min: 1, Max: 100, Applies: Live, Section: "retention", Text: "Percent of the disk in use above which the oldest files are deleted, old or not; 30 to 85 count."},
+	{Name: "diskSpaceWarningLevelRatio", Kind: Int, Default: "90", Min: 1, Max: 100, Applies: Live, Section: "retention", Text: "Percent of the disk in use above which sends are refused, until diskSpaceCleanForciblyRatio is not exceeded any more; 35 to 90 count."},
+	{Name: "cleanFileForciblyEnable", Kind: Bool, Default: "true", Applies: Live, Section: "retention", Text: "Delete files that are not old rather than let the disk fill up."},
+	{Name: "cleanResourceInterval", Kind: Millis, Default: "10000", Min: 10, Max: 3600000, Applies: Live, Section: "retention", Text: "How often it is looked for files to delete."},
+	{Name: "deleteCommitLogFilesInterval", Kind: Millis, Default: "100", Max: 600000, Applies: Live, Section: "retention", Text: "Pause after each deleted file of the commit log."},
+	{Name: "deleteConsumeQueueFilesInterval", Kind: Millis, Default: "100", Max: 600000, Applies: Live, Section: "retention", Text: "Pause after each consume queue that lost files."},
+	{Name: "deleteFileBatchMax", Kind: Int, Default: "10", Min: 1, Max: 100000, Applies: Live, Section: "retention", Text: "Most files of the commit log deleted at one look."},
+
+	// Flushing.
 	{Name: "flushDiskType", Kind: Enum, Default: "ASYNC_FLUSH", Values: []string{"ASYNC_FLUSH", "SYNC_FLUSH"}, Section: "flush", Text: "Whether a send waits for the disk."},
 	{Name: "flushIntervalCommitLog", Kind: Millis, Default: "500", Min: 1, Max: 60000, Section: "flush", Text: "Pause between two flushes of the commit log."},
 	{Name: "syncFlushTimeout", Kind: Millis, Default: "5000", Min: 1, Max: 600000, Section: "flush", Text: "How long a send waits for the disk."},

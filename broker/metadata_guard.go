@@ -15,8 +15,11 @@ func refusedOnSlave(r *remoting.Request) bool {
 	switch r.Code {
 	case remoting.ReqUpdateAndCreateTopic, remoting.ReqUpdateAndCreateTopicList, remoting.ReqDeleteTopicInBroker,
 		remoting.ReqUpdateAndCreateSubscriptionGroup, remoting.ReqUpdateAndCreateSubscriptionGroupList,
-		remoting.ReqDeleteSubscriptionGroup, remoting.ReqSetMessageRequestMode:
+		remoting.ReqDeleteSubscriptionGroup, remoting.ReqSetMessageRequestMode, remoting.ReqCleanUnusedTopic:
 		return true
+	case remoting.ReqMqctlClean:
+		what, _ := r.Ext.Get("what")
+		return what == cleanTopics
 	case remoting.ReqUpdateAndGetGroupForbidden:
 		_, changes := r.Ext.Get("readable")
 		return changes
@@ -37,7 +40,8 @@ func goToMaster(r *remoting.Request, st *standing, what string) {
 
 // guardSlave wraps the handlers that change topics and groups.
 func guardSlave(stand *standingRef, code int, f handlerFunc) handlerFunc {
-	if !refusedOnSlave(&remoting.Request{Code: code}) && code != remoting.ReqUpdateAndGetGroupForbidden {
+	byExt := code == remoting.ReqUpdateAndGetGroupForbidden || code == remoting.ReqMqctlClean
+	if !byExt && !refusedOnSlave(&remoting.Request{Code: code}) {
 		return f
 	}
 	return func(ctx context.Context, r *remoting.Request) {

@@ -79,24 +79,24 @@ type Reloadable struct {
 	Permission           int // brokerPermission: 2 write, 4 read
 	AutoCreateTopic      bool
 	AutoCreateGroup      bool
-	SlaveRead            bool          // slaveReadEnable
-	MemoryRatio          int           // accessMessageInMemoryMaxRatio, percent; a slave uses 10 less
-	PullWindow           time.Duration // pullStatsWindow; 0 means a minute
-	MaxMessage           int           // maxMessageSize, bytes of one body
-	LongPolling          bool          // longPollingEnable
-	ShortPolling         time.Duration // shortPollingTimeMills, used without LongPolling
-	NotifyIDsChanged     bool          // notifyConsumerIdsChangedEnable
-	RejectTransaction    bool          // rejectTransactionMessage
-	LitePull             bool          // litePullMessageEnable
-	TraceOn              bool          // traceOn
-	Region               string        // regionId
-	DiskWarnRatio        int           // percent of the disk at which sends are refused
-	StartAccept          int64         // startAcceptSendRequestTimeStamp, ms
-	ValidateSystemTopic  bool          // validateSystemTopicWhenUpdateTopic
-	MixedMessageType     bool          // enableMixedMessageType
-	QueryMax             int           // maxMsgsNumBatch, messages found by a key
-	QueryUniqueMax       int           // defaultQueryMaxNum, messages found by a unique key
-	ReturnZeroIfInMemory bool          // answer 0 to 14 for a young queue without progress
+	SlaveRead            bool            // slaveReadEnable
+	MemoryRatio          int             // accessMessageInMemoryMaxRatio, percent; a slave uses 10 less
+	PullWindow           time.Duration   // pullStatsWindow; 0 means a minute
+	MaxMessage           int             // maxMessageSize, bytes of one body
+	LongPolling          bool            // longPollingEnable
+	ShortPolling         time.Duration   // shortPollingTimeMills, used without LongPolling
+	NotifyIDsChanged     bool            // notifyConsumerIdsChangedEnable
+	RejectTransaction    bool            // rejectTransactionMessage
+	LitePull             bool            // litePullMessageEnable
+	TraceOn              bool            // traceOn
+	Region               string          // regionId
+	Retention            store.Retention // what is deleted and when; the zero value means RocketMQ's
+	StartAccept          int64           // startAcceptSendRequestTimeStamp, ms
+	ValidateSystemTopic  bool            // validateSystemTopicWhenUpdateTopic
+	MixedMessageType     bool            // enableMixedMessageType
+	QueryMax             int             // maxMsgsNumBatch, messages found by a key
+	QueryUniqueMax       int             // defaultQueryMaxNum, messages found by a unique key
+	ReturnZeroIfInMemory bool            // answer 0 to 14 for a young queue without progress
 
 	OffsetCheckInSlave bool // offsetCheckInSlave: a slave corrects offsets outside of a queue
 	ForwardStaleWrites bool // forwardStaleWrites: sends that reach a slave are relayed

@@ -121,7 +121,7 @@ func testOptions() Options {
 		Store: store.Options{Dir: "/store", CommitLogBytes: 1 << 20, QueueFileBytes: 20 * 1000, IndexSlots: 64, IndexEntries: 256, MemoryBytes: 8 << 30},
 		Reloadable: Reloadable{Permission: 6, AutoCreateTopic: true, AutoCreateGroup: true, MemoryRatio: 40, MaxMessage: 4 << 20,
 			LongPolling: true, ShortPolling: time.Second, NotifyIDsChanged: true, LitePull: true, TraceOn: true, Region: "DefaultRegion",
-			DiskWarnRatio: 90, ReturnZeroIfInMemory: true},
+			ReturnZeroIfInMemory: true},
 		Log: testLog(),
 	}
 }

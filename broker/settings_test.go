@@ -51,8 +51,8 @@ func TestApply(t *testing.T) {
 		file       string // afterwards, if it changed
 	}{
 		{name: "live", text: "slaveReadEnable=true\n", changed: []string{"slaveReadEnable"}, file: "# mine\nbrokerName=b\nslaveReadEnable=true\n"},
-		{name: "several", text: "slaveReadEnable=true\nmaxMessageSize=1MiB\nfileReservedTime=48\nlistenPort=4000", remark: "restart needed: listenPort; no effect in this broker: fileReservedTime",
-			changed: []string{"fileReservedTime", "listenPort", "maxMessageSize", "slaveReadEnable"}, file: "# mine\nbrokerName=b\nslaveReadEnable=true\nfileReservedTime=48\nlistenPort=4000\nmaxMessageSize=1048576\n"},
+		{name: "several", text: "slaveReadEnable=true\nmaxMessageSize=1MiB\nfileReservedTime=48\nredeleteHangedFileInterval=1000\nlistenPort=4000", remark: "restart needed: listenPort; no effect in this broker: redeleteHangedFileInterval",
+			changed: []string{"fileReservedTime", "listenPort", "maxMessageSize", "redeleteHangedFileInterval", "slaveReadEnable"}, file: "# mine\nbrokerName=b\nslaveReadEnable=true\nfileReservedTime=48\nlistenPort=4000\nmaxMessageSize=1048576\nredeleteHangedFileInterval=1000\n"},
 		{name: "same value", text: "slaveReadEnable=FALSE"},
 		{name: "nothing", text: ""},
 		{name: "hidden by the environment", text: "regionId=x", remark: "lost at the next start, as it is also set elsewhere: regionId (env MQCTL_BROKER_REGION_ID)", changed: []string{"regionId"}, file: file + "regionId=x\n"},

@@ -117,9 +117,9 @@ func checkStore(c *call, cfg *broker.Config, say func(what, text string)) error 
 		return fail(ExitBadConfig, "BAD_CONFIG", "the store cannot be at %s: %v", dir, err)
 	}
 	if u, err := (vfs.OS{}).Usage(at); err == nil && u.Total > 0 {
-		used := 100 * (u.Total - u.Free) / u.Total
-		if limit := cfg.Int("diskSpaceWarningLevelRatio"); used >= limit {
-			m := &Message{Code: "DISK_HIGH", Text: fmt.Sprintf("%d %% of the disk of %s are in use; from %d %% on sends are refused", used, dir, limit)}
+		used := 100 * (u.Total - u.Free) / max(u.Total-u.Free+u.Avail, 1)
+		if limit := min(max(cfg.Int("diskSpaceWarningLevelRatio"), 35), 90); used >= limit { // as the store clamps it
+			m := &Message{Code: "DISK_HIGH", Text: fmt.Sprintf("%d %% of the disk of %s are in use; above %d %% sends are refused", used, dir, limit)}
 			c.p.message(m, "warning")
 		}
 	}

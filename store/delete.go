@@ -1,28 +1,75 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 )
 
+// CleanTopics removes the queues of all topics for which keep is false; dryRun only
+// counts them. The messages stay in the log until they expire. keep must not block.
+func (s *Store) CleanTopics(ctx context.Context, dryRun bool, keep func(topic string) bool) (Cleaned, error) {
+	var c Cleaned
+	if err := s.usable(); err != nil && !dryRun {
+		return c, err
+	}
+	for _, topic := range s.QueueTopics() {
+		if ctx.Err() != nil {
+			return c, ctx.Err()
+		}
+		if keep(topic) {
+			continue
+		}
+		files, bytes := 0, int64(0)
+		for _, q := range s.Queues(topic) {
+			list, err := s.opt.FS.ReadDir(q.cq.Dir())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return c, err
+			}
+			for _, e := range list {
+				files++
+				bytes += e.Size
+			}
+		}
+		if !dryRun {
+			if err := s.deleteUnless(topic, keep); err != nil {
+				return c, err
+			}
+		}
+		c.Files, c.Bytes, c.Topics = c.Files+files, c.Bytes+bytes, append(c.Topics, topic)
+	}
+	return c, nil
+}
+
 // DeleteTopic removes the queues of a topic and their counters. The messages
 // stay in the log until it expires, but no recovery brings them back: that they
 // do not count any more is on disk before the files go.
 func (s *Store) DeleteTopic(topic string) error {
-	err := s.deleteTopic(topic)
+	return s.deleteUnless(topic, func(string) bool { return false })
+}
+
+// deleteUnless deletes a topic's queues if keep is false for it in the moment that
+// decides: no message can be appended between the question and the deletion. keep
+// must not block.
+func (s *Store) deleteUnless(topic string, keep func(topic string) bool) error {
+	err := s.deleteTopic(topic, keep)
 	s.dispatch() // what was appended while the dispatch lock was held here
 	return err
 }
 
-func (s *Store) deleteTopic(topic string) error {
+func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	s.disp.mu.Lock()
 	defer s.disp.mu.Unlock()
 
 	s.appendMu.Lock()
+	if keep(topic) {
+		s.appendMu.Unlock()
+		return nil
+	}
 	queues := s.queues.remove(topic)
 	s.queues.mu.Lock()
 	delete(s.batchTopics, topic)

@@ -38,15 +38,27 @@
 //   - Queues and index may lag behind the log on disk; the progress file says
 //     how far, and the next start rebuilds the rest from the log.
 //
+// # Deletion
+//
+// Only the oldest file of the log is ever deleted, never the last one, nor one whose
+// messages have no safe queue entries. Its name goes first, and that is durable
+// before Positions().Min rises: no restart takes it back. Who reads it has its
+// descriptor and finishes; then its blocks are given back in steps. Queues then
+// begin with their first message that is still there and lose the files in front
+// of it, but never their last, which keeps their numbers; so does the index.
+//
 // # Goroutines
 //
-// Open starts none that outlives it. Run owns four, which end with its context:
+// Open starts none that outlives it. Run owns five, which end with its context:
 //
 //   - flusher (flushLoop): every fsync of the log. Woken by waiters and by
 //     FlushInterval.
 //   - preparer (prepareLoop): makes the next segment when one is half full.
 //   - keeper (keepLoop): writes queue units every second, syncs and marks every
 //     ten, watches the disk, and reads back what dispatch had to leave out.
+//   - retainer (retainLoop): deletes files of the log that are old or that the disk
+//     has no place for, and what points into them. Woken by cleanResourceInterval, a
+//     full disk and requests.
 //   - deadlines (deadlineLoop, only with SyncFlush): answers waiters whose time
 //     is up while a sync hangs.
 //
@@ -55,7 +67,7 @@
 //
 // # Locks
 //
-// In this order: rawState.mu, keeper.mu, the dispatch lock (dispatcher.mu), the append lock
+// In this order: rawState.mu, retainer.turn, keeper.mu, the dispatch lock (dispatcher.mu), the append lock
 // (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log
 // are leaves. No file is synced, made or removed under the append lock; under
 // the dispatch lock only DeleteTopic does. A cut of a replica's log holds all of

@@ -126,6 +126,7 @@ func (s *Store) sweepQueue(q *Queue, dryRun bool) (int, error) {
 // Cleaned is what a clean-up removed, or would have.
 type Cleaned struct {
 	Files  int
+	Left   int      // files that are due and go later, in the background
 	Bytes  int64    // by the sizes of the files; sparse ones took less
 	Topics []string // of CleanTopics
 }
@@ -160,12 +161,14 @@ func (s *Store) CleanLog(ctx context.Context, dryRun bool) (Cleaned, error) {
 		c.Bytes += s.log.SegmentBytes()
 		pause(ctx, r.LogPause)
 	}
-	if c.Files > 0 {
-		s.follow(ctx)
-		notify(s.retain.wake)
-		s.retain.asked.Store(1) // the loop frees the space
+	if ctx.Err() != nil {
+		c.Left = s.countDue(r, s.opt.Now(), 1<<30)
 	}
-	return c, ctx.Err()
+	if c.Files > 0 || c.Left > 0 {
+		s.follow(ctx)
+		s.DeleteExpired() // the loop frees the space, and does the rest
+	}
+	return c, nil
 }
 
 // CleanQueues removes the files of queues that point before the start of the log;

@@ -161,6 +161,7 @@ const (
 	ReqMqctlRelay                           = 30004
 	ReqMqctlKick                            = 30005
 	ReqMqctlLog                             = 30006
+	ReqMqctlClean                           = 30007
 	ReqPopMessage                           = 200050
 	ReqAckMessage                           = 200051
 	ReqPeekMessage                          = 200052
@@ -410,6 +411,7 @@ var requestNames = map[int]string{
 	ReqMqctlRelay:                           "MQCTL_RELAY",
 	ReqMqctlKick:                            "MQCTL_KICK",
 	ReqMqctlLog:                             "MQCTL_LOG",
+	ReqMqctlClean:                           "MQCTL_CLEAN",
 	ReqPopMessage:                           "POP_MESSAGE",
 	ReqAckMessage:                           "ACK_MESSAGE",
 	ReqPeekMessage:                          "PEEK_MESSAGE",
