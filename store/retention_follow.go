@@ -64,8 +64,13 @@ func (s *Store) raiseQueue(q *Queue, first int64) error {
 		return err
 	}
 	q.lowPhys = 0
-	if u, ok := s.unitAt(q, to); ok && to < high {
+	if u, ok := s.unitNumber(q, to); ok {
 		q.lowPhys, q.lowCuts = u.Phys, s.cuts.Load()
+	}
+	if q.batch {
+		if to, err = q.offsetOf(to); err != nil {
+			return err
+		}
 	}
 	if to <= low {
 		return nil
@@ -118,6 +123,11 @@ func (s *Store) sweepQueue(q *Queue, dryRun bool) (int, error) {
 	}
 	if err := q.cq.Drop(bases); err != nil {
 		return 0, err
+	}
+	if u, ok := s.unitAt(q, q.min.Load()); ok {
+		if err := q.cq.DropExtBelow(u); err != nil {
+			return len(bases), err
+		}
 	}
 	q.sweeping = false
 	return len(bases), nil
@@ -199,7 +209,7 @@ func (s *Store) CleanQueues(ctx context.Context, dryRun bool) (Cleaned, error) {
 			return c, err
 		}
 		c.Files += n
-		c.Bytes += int64(n) * s.shared.FileBytes
+		c.Bytes += int64(n) * q.cq.FileBytes()
 	}
 	return c, nil
 }

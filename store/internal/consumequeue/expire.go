@@ -1,10 +1,7 @@
 package consumequeue
 
 import (
-	"path/filepath"
 	"slices"
-
-	"mqctl/store/internal/segfile"
 )
 
 // Expired lists the files, oldest first, all of whose units point below minPhys.
@@ -12,15 +9,15 @@ import (
 // its messages.
 func (q *Queue) Expired(minPhys int64) (bases []int64, err error) {
 	q.mu.Lock()
-	first, next, busy := q.first*UnitBytes, q.nextBase, q.gone || q.rolling
+	first, next, busy := q.first*q.unit, q.nextBase, q.gone || q.rolling
 	unsynced := slices.Clone(q.unsynced)
 	q.mu.Unlock()
 	if busy || next < 0 {
 		return nil, nil
 	}
-	var b [UnitBytes]byte
+	var b [UnitBytes]byte // a batch unit begins with one
 	for base := first; base+q.sh.FileBytes < next && !slices.Contains(unsynced, base); base += q.sh.FileBytes {
-		err := q.readFile(b[:], base, q.sh.FileBytes-UnitBytes)
+		err := q.readFile(b[:], base, q.sh.FileBytes-q.unit)
 		if Missing(err) {
 			bases = append(bases, base)
 			continue
@@ -63,12 +60,12 @@ func (q *Queue) Drop(bases []int64) error {
 func (q *Queue) begin(from, to int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.gone || q.first*UnitBytes != from {
+	if q.gone || q.first*q.unit != from {
 		return false
 	}
-	q.first = to / UnitBytes
+	q.first = to / q.unit
 	return true
 }
 
-// FileName is the path of the file that begins at base.
-func (q *Queue) FileName(base int64) string { return filepath.Join(q.dir, segfile.Name(base)) }
+// FileBytes is the size of a file of the queue.
+func (q *Queue) FileBytes() int64 { return q.sh.FileBytes }
