@@ -1,0 +1,88 @@
+package shell
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// ErrInterrupt is what ReadLine returns when the user pressed Ctrl-C.
+var ErrInterrupt = errors.New("interrupted")
+
+// Candidate is one word that completion offers.
+type Candidate struct {
+	Word string
+	Text string // what it is, "" for none
+}
+
+// Completer gives the candidates for the word that ends at pos (in bytes), and
+// where that word begins.
+type Completer func(line string, pos int) (begin int, all []Candidate)
+
+// LineEditor reads lines from the user.
+type LineEditor interface {
+	// ReadLine reads one line; the error is io.EOF, ErrInterrupt, or that of the input.
+	ReadLine(prompt string) (line string, err error)
+	SetCompleter(Completer)
+	// SetHistory replaces the lines that Up and Ctrl-R look through, the oldest first.
+	SetHistory(lines []string)
+	// Notify prints a line above the prompt without disturbing it.
+	Notify(line string)
+	// Discard drops what was typed or pasted ahead and returns the number of its lines.
+	Discard() int
+	// Close restores the terminal; nothing is left that reads the input. It may be
+	// called while ReadLine waits, which then ends with io.EOF.
+	Close() error
+}
+
+// plainEditor reads lines without editing: for inputs that are no terminal, and
+// for terminals that cannot move the cursor (TERM=dumb).
+type plainEditor struct {
+	in  *bufio.Reader
+	out io.Writer // of the prompt; nil prints none
+}
+
+// NewPlain makes an editor that only reads lines, of at most 1 MiB. It prints
+// prompts to out unless that is nil.
+func NewPlain(in io.Reader, out io.Writer) LineEditor {
+	return &plainEditor{in: bufio.NewReader(in), out: out}
+}
+
+// longestLine bounds one line of input in bytes.
+const longestLine = 1 << 20
+
+var errLongLine = errors.New("the line is longer than 1 MiB")
+
+func (e *plainEditor) ReadLine(prompt string) (string, error) {
+	if e.out != nil && prompt != "" {
+		if _, err := io.WriteString(e.out, prompt); err != nil {
+			return "", err
+		}
+	}
+	var line []byte
+	for {
+		part, err := e.in.ReadSlice('\n')
+		if len(line)+len(part) > longestLine {
+			return "", errLongLine
+		}
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)) {
+			return "", err
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
+	}
+}
+
+func (e *plainEditor) SetCompleter(Completer) {}
+func (e *plainEditor) SetHistory([]string)    {}
+func (e *plainEditor) Close() error           { return nil }
+func (e *plainEditor) Discard() int           { return 0 }
+func (e *plainEditor) Notify(line string) {
+	if e.out != nil {
+		_, _ = io.WriteString(e.out, line+"\n") // a prompt is lost with it, nothing else
+	}
+}

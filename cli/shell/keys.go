@@ -1,0 +1,200 @@
+package shell
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// keyReader stands between the terminal and the line editor. It reads only while
+// a line is being read, gives out at most one line at a time, so that what was
+// pasted behind it stays here, and rewrites the keys that the editor does not
+// know: Home and End of tmux (ESC [1~, ESC [4~, also 7 and 8) become ESC [H and
+// ESC [F, and what brackets a paste is dropped.
+type keyReader struct {
+	fd   int
+	wake [2]int // a pipe: a byte ends a wait
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	active bool
+	closed bool
+	buf    []byte // read, not given out
+}
+
+func newKeyReader(fd int) (*keyReader, error) {
+	k := &keyReader{fd: fd}
+	k.cond = sync.NewCond(&k.mu)
+	if err := unix.Pipe2(k.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// enable starts and stops reading.
+func (k *keyReader) enable(on bool) {
+	k.mu.Lock()
+	k.active = on
+	k.cond.Broadcast()
+	k.mu.Unlock()
+	if !on {
+		k.rouse()
+	}
+}
+
+// rouse ends the wait for a key; a pipe that is full does so already.
+func (k *keyReader) rouse() { _, _ = unix.Write(k.wake[1], []byte{0}) }
+
+// Read waits for keys.
+func (k *keyReader) Read(b []byte) (int, error) {
+	for {
+		k.mu.Lock()
+		for !k.active && !k.closed {
+			k.cond.Wait()
+		}
+		if k.closed {
+			k.mu.Unlock()
+			return 0, io.EOF
+		}
+		if n := k.give(b); n > 0 {
+			k.mu.Unlock()
+			return n, nil
+		}
+		k.mu.Unlock()
+		if err := k.fill(-1); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// give hands out the keys of at most one line. k.mu is held.
+func (k *keyReader) give(b []byte) int {
+	for {
+		n, skip, key := nextKeys(k.buf)
+		if n == 0 && skip == 0 {
+			return 0
+		}
+		if key == "" && n > 0 {
+			n = copy(b, k.buf[:n])
+			k.buf = k.buf[n:]
+			return n
+		}
+		k.buf = k.buf[skip:]
+		if key != "" {
+			return copy(b, key)
+		}
+	}
+}
+
+// rewritten are the keys that the editor does not know.
+var rewritten = map[string]string{
+	"\x1b[1~": "\x1b[H", "\x1b[7~": "\x1b[H", "\x1b[4~": "\x1b[F", "\x1b[8~": "\x1b[F", "\x1b[200~": "", "\x1b[201~": "",
+}
+
+// nextKeys looks at the beginning of b: n bytes that may be given out as they
+// are, or skip bytes that stand for key ("" for none). Nothing of both means
+// that b is empty or the beginning of a key.
+func nextKeys(b []byte) (n, skip int, key string) {
+	if len(b) == 0 {
+		return 0, 0, ""
+	}
+	if b[0] == 0x1b {
+		for from, to := range rewritten {
+			if bytes.HasPrefix(b, []byte(from)) {
+				return 0, len(from), to
+			}
+		}
+		if unfinished(b) {
+			return 0, 0, ""
+		}
+		return 1, 0, ""
+	}
+	for i, c := range b {
+		switch c {
+		case '\r', '\n':
+			return i + 1, 0, ""
+		case 0x1b:
+			return i, 0, ""
+		}
+	}
+	return len(b), 0, ""
+}
+
+// unfinished tells the beginning of a key that is rewritten. A lone ESC is a key.
+func unfinished(b []byte) bool {
+	if len(b) < 2 {
+		return false
+	}
+	for from := range rewritten {
+		if len(b) < len(from) && bytes.HasPrefix([]byte(from), b) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill waits for input for some milliseconds (-1: without end) and takes it.
+func (k *keyReader) fill(millis int) error {
+	fds := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}, {Fd: int32(k.wake[0]), Events: unix.POLLIN}}
+	if _, err := unix.Poll(fds, millis); err != nil && err != unix.EINTR {
+		return err
+	}
+	if fds[1].Revents != 0 {
+		var drop [64]byte
+		_, _ = unix.Read(k.wake[0], drop[:]) // only a wake-up
+		return nil
+	}
+	if fds[0].Revents == 0 {
+		return nil
+	}
+	var in [4096]byte
+	n, err := unix.Read(k.fd, in[:])
+	switch {
+	case err == unix.EINTR || err == unix.EAGAIN:
+		return nil
+	case err != nil:
+		return err
+	case n == 0:
+		return io.EOF
+	}
+	k.mu.Lock()
+	k.buf = append(k.buf, in[:n]...)
+	k.mu.Unlock()
+	return nil
+}
+
+// discard drops what is there and what still comes without a pause, and returns
+// the number of its lines. Nobody may be reading.
+func (k *keyReader) discard() int {
+	lines := 0
+	for {
+		k.mu.Lock()
+		had := len(k.buf)
+		lines += bytes.Count(k.buf, []byte("\r")) + bytes.Count(k.buf, []byte("\n"))
+		k.buf = nil
+		k.mu.Unlock()
+		if k.fill(50) != nil {
+			return lines
+		}
+		k.mu.Lock()
+		done := len(k.buf) == 0 && had == 0
+		k.mu.Unlock()
+		if done {
+			return lines
+		}
+	}
+}
+
+// Close ends all reading for good.
+func (k *keyReader) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.closed = true
+		k.cond.Broadcast()
+		k.rouse()
+	}
+	return nil
+}
