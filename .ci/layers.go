@@ -23,7 +23,8 @@ import (
 var allowed = map[string][]string{
 	"mqctl/cli/mqctl":         {"mqctl/cli"},
 	"mqctl/cli/admin":         {"mqctl/broker/remoting", "mqctl/broker/topic", "mqctl/subgroup", "mqctl/store/record", "mqctl/store/table", "mqctl/store/fastjson"},
-	"mqctl/cli":               {"mqctl/cli/admin", "mqctl/broker", "mqctl/subgroup", "mqctl/store"},
+	"mqctl/cli/shell":         {},
+	"mqctl/cli":               {"mqctl/cli/admin", "mqctl/cli/shell", "mqctl/broker", "mqctl/subgroup", "mqctl/store"},
 	"mqctl/broker":            {"mqctl/broker", "mqctl/subgroup", "mqctl/store", "mqctl/replication"},
 	"mqctl/broker/nameserver": {"mqctl/broker/remoting", "mqctl/broker/topic", "mqctl/subgroup", "mqctl/store/vfs", "mqctl/store/table", "mqctl/store/fastjson"},
 	"mqctl/broker/remoting":   {"mqctl/broker/remoting", "mqctl/store/fastjson"},

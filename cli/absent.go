@@ -161,7 +161,6 @@ config show | client configuration
 config keys | all broker settings
 config explain | meaning of a setting
 config import | read a RocksDB configuration folder
-shell | interactive shell
 debug bundle | collect diagnostics
 debug analyse | findings in a bundle
 debug profile | profile of a broker

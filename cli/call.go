@@ -13,6 +13,7 @@ import (
 
 	"mqctl/broker/remoting"
 	"mqctl/cli/admin"
+	"mqctl/cli/shell"
 )
 
 // Stdio is what a command reads and writes, and the environment it sees.
@@ -20,6 +21,9 @@ type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(name string) string // nil: the process's own
+
+	session *session // of the shell that runs the command; nil outside
+	focus   shell.Focus
 }
 
 // call is one run of a command: its flags and arguments, its streams, its client.
@@ -159,7 +163,11 @@ func (c *call) admin() (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.client = admin.New(o)
+	if s := c.io.session; s != nil && o.Trace == nil {
+		c.client = s.client(c.active.Name, o)
+	} else {
+		c.client = admin.New(o)
+	}
 	return c.client, nil
 }
 

@@ -53,6 +53,8 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 		return ExitOK
 	case l.topic != nil:
 		return helpTopic(io, l.topic)
+	case l.cmd == nil && len(args) == 1 && onTerminal(io):
+		return Run(ctx, []string{args[0], "shell"}, io)
 	case l.cmd == nil:
 		return nounHelp(io, l)
 	case l.help:
@@ -122,7 +124,7 @@ func execute(ctx context.Context, c *call) int {
 		defer cancel()
 	}
 	defer func() {
-		if c.client != nil {
+		if c.client != nil && !c.io.session.keeps(c.client) {
 			c.client.Close()
 		}
 	}()

@@ -133,6 +133,7 @@ func newRegistry() *registry {
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(),
+		shellCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

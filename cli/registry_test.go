@@ -119,7 +119,10 @@ func TestExamplesAreUnderstood(t *testing.T) {
 				t.Errorf("%s: the example %q runs no mqctl", c.name(c.path == ""), e)
 				continue
 			}
-			words := strings.Fields(line[at:])
+			words, err := splitWords(line[at:])
+			if err != nil { // what stands before a | inside quotes
+				words = strings.Fields(line[at:])
+			}
 			for i, w := range words {
 				if w == ">" {
 					words = words[:i]

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,14 +27,55 @@ func Signals() context.Context {
 		which = append(which, syscall.SIGHUP)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
+	keys := &interrupts{}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, which...)
 	go func() {
-		if awaitSecond(signals, cancel, time.Now) {
+		if awaitSecond(signals, cancel, keys, time.Now) {
 			os.Exit(ExitInterrupted)
 		}
 	}()
-	return ctx
+	return context.WithValue(ctx, interruptsKey{}, keys)
+}
+
+// interrupts lets a command that goes on after Ctrl-C take it: the shell, whose
+// commands end by it. The last one that asked gets it.
+type interrupts struct {
+	mu     sync.Mutex
+	takers []*func(cause error)
+}
+
+type interruptsKey struct{}
+
+// interruptsOf finds the program's; without Signals there are none to come.
+func interruptsOf(ctx context.Context) *interrupts {
+	if k, ok := ctx.Value(interruptsKey{}).(*interrupts); ok {
+		return k
+	}
+	return &interrupts{}
+}
+
+// take gives each SIGINT to f until release is called.
+func (k *interrupts) take(f func(cause error)) (release func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.takers = append(k.takers, &f)
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.takers = slices.DeleteFunc(k.takers, func(p *func(error)) bool { return p == &f })
+	}
+}
+
+// give hands a SIGINT to whoever takes it; false if nobody does.
+func (k *interrupts) give(cause error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.takers) == 0 {
+		return false
+	}
+	(*k.takers[len(k.takers)-1])(cause)
+	return true
 }
 
 // bounce is how long after a SIGINT another one is taken for the same key
@@ -40,10 +83,13 @@ func Signals() context.Context {
 const bounce = 100 * time.Millisecond
 
 // awaitSecond ends the context with the first signal and returns true at the
-// second SIGINT, false when signals is closed.
-func awaitSecond(signals <-chan os.Signal, cancel context.CancelCauseFunc, now func() time.Time) bool {
+// second SIGINT, false when signals is closed. SIGINTs that somebody takes do neither.
+func awaitSecond(signals <-chan os.Signal, cancel context.CancelCauseFunc, keys *interrupts, now func() time.Time) bool {
 	var pressed time.Time
 	for s := range signals {
+		if s == syscall.SIGINT && keys.give(interruptedBy(s)) {
+			continue
+		}
 		cancel(interruptedBy(s)) // the first cause stays
 		switch {
 		case s != syscall.SIGINT:

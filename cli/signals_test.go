@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 		close(signals)
 		n := -1
 		ctx, cancel := context.WithCancelCause(context.Background())
-		hard := awaitSecond(signals, cancel, func() time.Time { n++; return times[n] })
+		hard := awaitSecond(signals, cancel, &interrupts{}, func() time.Time { n++; return times[n] })
 		var who *Interrupted
 		if !errors.As(context.Cause(ctx), &who) || who.Code != x.code || hard != x.hard {
 			t.Errorf("%s: cause %v, at once %t", name, context.Cause(ctx), hard)

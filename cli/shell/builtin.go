@@ -302,13 +302,20 @@ func runContext(s *Session, _ context.Context, words []string, _ Streams) (int, 
 	return s.choose("context", words[2])
 }
 
+// Choose sets a setting that says where the session talks to: context, namesrv.
+func (s *Session) Choose(setting, value string) error {
+	if err := s.o.Host.Check(setting, value, s.streams()); err != nil {
+		return err
+	}
+	s.vars[s.o.Settings[setting]] = value
+	return nil
+}
+
 // choose changes where the session talks to: what it knew of the cluster is void.
 func (s *Session) choose(setting, value string) (int, error) {
-	name := s.o.Settings[setting]
-	if err := s.o.Host.Check(setting, value, s.streams()); err != nil {
+	if err := s.Choose(setting, value); err != nil {
 		return s.fail(codeUsage, "BAD_VALUE", "%v", err), nil
 	}
-	s.vars[name] = value
 	if setting == "context" {
 		delete(s.vars, s.o.Settings["namesrv"]) // the context says it
 		delete(s.vars, s.o.Settings["cluster"])

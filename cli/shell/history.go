@@ -89,7 +89,7 @@ func (h *History) Add(line string) error {
 	if line == "" || line[0] == ' ' || line[0] == '\t' {
 		return nil
 	}
-	line = Redact(strings.ReplaceAll(strings.TrimSpace(line), "\n", " "))
+	line = Redact(strings.NewReplacer("\\\n", "", "\n", " ").Replace(strings.TrimSpace(line)))
 	if line == "" || len(line) > longestLine/2 || h.limit <= 0 {
 		return nil
 	}

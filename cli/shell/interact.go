@@ -18,6 +18,7 @@ func (s *Session) Interact(ctx context.Context, editor LineEditor) int {
 	s.interactive, s.editor = true, editor
 	s.watcher = watch(ctx, s)
 	defer s.watcher.stop()
+	defer s.o.Host.Interrupts(func(error) {})()                   // one that comes between two commands ends nothing
 	defer context.AfterFunc(ctx, func() { _ = editor.Close() })() // wakes ReadLine
 	editor.SetCompleter(s.complete)
 	if s.o.History != nil {

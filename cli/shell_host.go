@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"mqctl/cli/admin"
+	"mqctl/cli/shell"
+)
+
+// shellSettings are the names that "set" of the shell knows, and the variables of
+// the environment that they stand for.
+var shellSettings = map[string]string{
+	"output": "MQCTL_OUTPUT", "timeout": "MQCTL_TIMEOUT", "deadline": "MQCTL_DEADLINE", "units": "MQCTL_UNITS", "time": "MQCTL_TIME",
+	"color": "MQCTL_COLOR", "cluster": "MQCTL_CLUSTER", "namesrv": "MQCTL_NAMESRV", "context": "MQCTL_CONTEXT", "yes": "MQCTL_YES",
+	"dry-run": "MQCTL_DRY_RUN", "reason": "MQCTL_REASON",
+}
+
+// session runs the commands of a shell in this process. It keeps the connections
+// of all of them, so that a command costs no new one.
+type session struct {
+	keys *interrupts
+	io   Stdio
+
+	mu      sync.Mutex
+	clients map[string]*admin.Client
+	names   map[string]liveNames
+}
+
+func newSession(ctx context.Context, io Stdio) *session {
+	return &session{keys: interruptsOf(ctx), io: io, clients: map[string]*admin.Client{}, names: map[string]liveNames{}}
+}
+
+// mostClients bounds the connections that other settings leave behind.
+const mostClients = 16
+
+// client is the one for these options, made at first use.
+func (s *session) client(active string, o admin.Options) *admin.Client {
+	key := fmt.Sprintf("%q %q %v %d %d %q %q", active, o.Nameservers, o.Timeout, o.Retries, o.Parallel, o.AccessKey, o.SecretKey)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.clients[key]; c != nil {
+		return c
+	}
+	if len(s.clients) >= mostClients {
+		s.closeAll()
+	}
+	c := admin.New(o)
+	s.clients[key] = c
+	return c
+}
+
+// closeAll ends all connections; a command that is using one asks again.
+func (s *session) closeAll() {
+	for key, c := range s.clients {
+		c.Close()
+		delete(s.clients, key)
+	}
+}
+
+func (s *session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeAll()
+}
+
+// keeps reports whether the client stays open when a command has ended.
+func (s *session) keeps(c *admin.Client) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, own := range s.clients {
+		if own == c {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) stdio(t shell.Streams) Stdio {
+	return Stdio{In: t.In, Out: t.Out, Err: t.Err, Env: t.Env, session: s}
+}
+
+// Run is one command of the shell.
+func (s *session) Run(ctx context.Context, words []string, t shell.Streams) int {
+	io := s.stdio(t)
+	io.focus = t.Focus
+	return Run(ctx, append([]string{"mqctl"}, words...), io)
+}
+
+// Interrupts gives Ctrl-C to f.
+func (s *session) Interrupts(f func(cause error)) func() { return s.keys.take(f) }
+
+// Complete asks the completion that all shells use.
+func (s *session) Complete(ctx context.Context, words []string, t shell.Streams) []shell.Candidate {
+	io := s.stdio(t)
+	var out bytes.Buffer
+	io.Out = &out
+	complete(ctx, words, io)
+	var all []shell.Candidate
+	for line := range strings.Lines(out.String()) {
+		word, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		all = append(all, shell.Candidate{Word: word, Text: text})
+	}
+	return all
+}
+
+// Check refuses a context that does not exist and addresses that are none.
+func (s *session) Check(setting, value string, t shell.Streams) error {
+	switch setting {
+	case "namesrv":
+		_, err := addresses([]string{value})
+		return err
+	case "context":
+		f, err := loadClientFile(t.Env)
+		if err != nil {
+			return err
+		}
+		if f.Contexts[value] == nil {
+			return fmt.Errorf("there is no context %q; there are: %s", value, strings.Join(f.names(), ", "))
+		}
+	}
+	return nil
+}
+
+// Help is the text of help.
+func (s *session) Help() string { return shellHelp() }
+
+// statusCall is a call whose context and client are those of the session.
+func (s *session) statusCall(t shell.Streams) (*call, error) {
+	cmd := commands().byPath["cluster list"]
+	c := &call{cmd: cmd, io: s.stdio(t), values: map[string][]string{"timeout": {"300ms"}, "retries": {"0"}}, vocab: vocabularyOf(cmd, false), begun: time.Now()}
+	if err := c.useClientFile(); err != nil {
+		return nil, err
+	}
+	_, err := c.admin()
+	return c, err
+}
+
+// Status is what the prompt tells: one question about the cluster and one to the
+// broker of the focus, else to the first master.
+func (s *session) Status(ctx context.Context, t shell.Streams) (shell.Status, error) {
+	c, err := s.statusCall(t)
+	if err != nil {
+		return shell.Status{}, err
+	}
+	st := shell.Status{Context: c.active.Name, Protected: c.active.Protected}
+	view, err := c.client.Cluster(ctx)
+	if err != nil {
+		return st, err
+	}
+	name := c.str("cluster")
+	if all := view.Names(); name == "" && len(all) == 1 {
+		name = all[0]
+	}
+	st.Cluster = name
+	sel := admin.Selector{Cluster: name, Broker: t.Focus.Broker}
+	targets, err := view.Targets(sel)
+	if err != nil || len(targets) == 0 {
+		return st, nil // the cluster is known, and nothing more
+	}
+	target := targets[0]
+	st.Broker = target.String()
+	ha, err := c.client.InspectHA(ctx, target.Addr)
+	if err == nil {
+		st.Role = ha.Role
+		for _, peer := range ha.Slaves {
+			st.GapBytes = ptr(max(peer.GapBytes, orZero(st.GapBytes)))
+		}
+		if f := ha.Following; f != nil && f.Connected {
+			st.GapBytes = ptr(max(0, f.MasterEnd-ha.Max))
+		}
+		return st, nil
+	}
+	old, err := c.client.HAStatus(ctx, target.Addr)
+	if err != nil {
+		return st, nil
+	}
+	st.Role = "SLAVE"
+	if old.Master {
+		st.Role = "ASYNC_MASTER"
+	}
+	for _, peer := range old.Peers {
+		st.GapBytes = ptr(max(peer.Diff, orZero(st.GapBytes)))
+	}
+	return st, nil
+}
+
+// liveNames are names of a cluster that completion asked for.
+type liveNames struct {
+	words [][2]string // word and description
+	at    time.Time
+}
+
+// liveAge is how long names are offered without asking again.
+func liveAge(what string) time.Duration {
+	if what == "broker" || what == "cluster" {
+		return 5 * time.Second
+	}
+	return 30 * time.Second
+}
