@@ -79,7 +79,7 @@ func TestShellInterrupt(t *testing.T) {
 	p.await("mqctl>")
 	p.line("exit 9")
 	p.await("sh:")
-	p.line("clear; echo status $?")
+	p.line("echo status $?")
 	p.shows("status 9")
 	p.cooked()
 
@@ -89,7 +89,7 @@ func TestShellInterrupt(t *testing.T) {
 	pid := strings.TrimSpace(p.file("pid"))
 	p.terminate(pid)
 	p.shows("sh:")
-	p.line("clear; echo status $?")
+	p.line("echo status $?")
 	p.shows("status 143")
 	p.cooked()
 }
