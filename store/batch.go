@@ -225,6 +225,8 @@ func (b *Batch) useProperties(s *Store, it *Item, d *record.Draft, p *Properties
 // appends the one of a client batch behind the message's own.
 type Properties struct {
 	Tags, UniqueKey, Keys, Delay []byte
+
+	batchKey []byte // a second UNIQ_KEY: Apache's index has the message by it
 }
 
 func (p *Properties) parse(props []byte) {
@@ -244,6 +246,8 @@ func (p *Properties) parse(props []byte) {
 		case record.PropertyUniqueKey[0]:
 			if p.UniqueKey == nil {
 				valueOf(entry, record.PropertyUniqueKey, &p.UniqueKey)
+			} else {
+				valueOf(entry, record.PropertyUniqueKey, &p.batchKey)
 			}
 		case record.PropertyKeys[0]:
 			valueOf(entry, record.PropertyKeys, &p.Keys)
@@ -264,6 +268,9 @@ func valueOf(entry []byte, name string, value *[]byte) {
 func (p *Properties) appendHashes(dst []int32, topic []byte) []int32 {
 	if p.UniqueKey != nil {
 		dst = append(dst, keyindex.KeyHash(topic, p.UniqueKey))
+	}
+	if p.batchKey != nil {
+		dst = append(dst, keyindex.KeyHash(topic, p.batchKey))
 	}
 	keys := p.Keys
 	for len(keys) > 0 {

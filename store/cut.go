@@ -73,6 +73,9 @@ func (c *cut) locked(find, finish func() error) error {
 		c.memory()
 		err = finish()
 	}
+	if err == nil {
+		err = s.cutHoles(c.pos)
+	}
 	if err != nil {
 		s.setSick(fmt.Errorf("the cut of the log is finished by the next start: %w", err))
 	}

@@ -33,6 +33,7 @@ func RewriteCutNote(b []byte) ([]byte, error) {
 // ParseProperties is what the store finds in property text.
 func ParseProperties(text []byte) (p Properties) {
 	p.parse(text)
+	p.batchKey = nil // for the index only
 	return p
 }
 

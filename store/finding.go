@@ -28,6 +28,8 @@ const (
 	StaleRecords FindingKind = "STALE_RECORDS"
 	// WrongNumber is a record that states another number than it has in its queue.
 	WrongNumber FindingKind = "WRONG_NUMBER"
+	// WrongPosition is a record that states another position than it has, and is whole else.
+	WrongPosition FindingKind = "WRONG_POSITION"
 	// QueueBehind is a queue without entries for messages of the log.
 	QueueBehind FindingKind = "QUEUE_BEHIND"
 	// QueueAhead is a queue with entries for what the log does not have.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"mqctl/store/internal/checkpoint"
+	"mqctl/store/internal/commitlog"
 	"mqctl/store/internal/segfile"
 )
 
@@ -25,8 +26,9 @@ type inventory struct {
 	check      checkpoint.Checkpoint
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
-	hasIndex   bool      // there are index files
-	cut        int64     // where a cut that was under way makes the log end, -1 if none was
+	holes      []commitlog.Hole
+	hasIndex   bool  // there are index files
+	cut        int64 // where a cut that was under way makes the log end, -1 if none was
 }
 
 type queueFiles struct {
@@ -160,6 +162,29 @@ func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
 	inv.hasIndex = len(index) > 0
 	inv.progress = p
 	inv.lastWriter = p != nil && s.wroteLast(inv, p)
+	return s.inspectHoles(inv, rec)
+}
+
+// inspectHoles reads the list of holes. Without one that can be read, nobody was the
+// last to write: the whole log is scanned.
+func (s *Store) inspectHoles(inv *inventory, rec *Recovery) error {
+	holes, err := readHoles(s.opt.FS, holesFile(s.opt.Dir))
+	var bad *sideFileError
+	switch {
+	case errors.As(err, &bad):
+		inv.lastWriter = false
+		s.holesDue = true
+		rec.Notes = append(rec.Notes, bad.Error()+"; the whole log is scanned")
+		rec.Findings = append(rec.Findings, Finding{
+			Kind: SideFileDamaged, File: s.relative(bad.name), Phys: -1, What: bad.err.Error(), Done: "the whole log is scanned for holes",
+		})
+	case err != nil:
+		return err
+	case inv.lastWriter:
+		inv.holes = holes
+	default:
+		s.holesDue = len(holes) > 0
+	}
 	return nil
 }
 

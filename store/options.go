@@ -63,9 +63,15 @@ type Options struct {
 	IndexOff     bool // messageIndexEnable=false
 
 	// Replica opens the store as one that follows a master (SetReplica). Then
-	// a recovery never puts anything in the place of damage behind what is known to be
-	// on disk: it cuts there, as the master has what follows.
+	// damage behind what is known to be on disk is no hole: a recovery cuts there, as the
+	// master has what follows.
 	Replica bool
+	// CutFiles lets a recovery take more than one file of the log away, which else is a
+	// DamagedError. They are moved to mqctl.
+	CutFiles bool
+	// Progress hears how many bytes of the log a recovery has scanned, and how many there are
+	// at most; every few MiB. The scan waits for it.
+	Progress func(done, total int64)
 
 	SyncFlush     bool          // flushDiskType=SYNC_FLUSH
 	FlushInterval time.Duration // flushIntervalCommitLog, 500 ms

@@ -142,7 +142,8 @@ func (s *Store) checkPosition(p record.PhysOffset) error {
 }
 
 // ReadRaw fills dst with bytes of the log from p on, as many as are there, never
-// across the end of a segment. 0 at the end of the log. A *NoRecordError if p is not in the log.
+// across the end of a segment. In the place of holes it gives the records that fill
+// them (FillHoles), so that a replica gets a log that can be walked. 0 at the end of the log. A *NoRecordError if p is not in the log.
 func (s *Store) ReadRaw(dst []byte, p record.PhysOffset) (int, error) {
 	for {
 		cuts := s.cuts.Load()
@@ -161,12 +162,15 @@ func (s *Store) readRaw(dst []byte, p record.PhysOffset) (int, error) {
 	if n <= 0 {
 		return 0, nil
 	}
-	ok, err := s.log.Read(dst[:n], int64(p))
-	if err != nil {
-		return 0, fmt.Errorf("read the commit log at %d: %w", p, err)
-	}
-	if !ok {
-		return 0, &NoRecordError{p, errors.New("its file is not there")}
+	for got := 0; got < int(n); {
+		k, ok, err := s.log.ReadView(dst[got:n], int64(p)+int64(got))
+		if err != nil {
+			return 0, fmt.Errorf("read the commit log at %d: %w", p, err)
+		}
+		if !ok {
+			return 0, &NoRecordError{p, errors.New("its file is not there")}
+		}
+		got += k
 	}
 	return int(n), nil
 }
@@ -178,12 +182,15 @@ func (s *Store) rawLen(p, most int64) int64 {
 }
 
 // RawFile is ReadRaw for sendfile: the open file and range, at most most bytes.
-// ok is false where there is no such file (memory file systems): use ReadRaw.
+// ok is false where there is no such file (memory file systems), or a hole begins: use ReadRaw.
 func (s *Store) RawFile(p record.PhysOffset, most int64) (r RawRange, ok bool, err error) {
 	if err := s.checkPosition(p); err != nil {
 		return RawRange{}, false, err
 	}
 	n := s.rawLen(int64(p), most)
+	if h, ok := s.log.HoleFrom(int64(p)); ok {
+		n = min(n, h.From-int64(p))
+	}
 	if n <= 0 {
 		return RawRange{}, false, nil
 	}

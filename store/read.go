@@ -193,7 +193,7 @@ func (r *reader) unit(u consumequeue.Unit, at int64, n int, f Filter) bool {
 	if f != nil && !r.matches(u, f) {
 		return true
 	}
-	if u.Phys < r.s.log.Min() || u.End() > r.end {
+	if u.Phys < r.s.log.Min() || u.End() > r.end || r.s.inHole(u.Phys, u.End()) {
 		r.missing()
 		return true
 	}
@@ -417,6 +417,9 @@ func (s *Store) Message(dst []byte, p record.PhysOffset) ([]byte, error) {
 		return dst, &NoRecordError{p, err}
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head)))
+	if s.inHole(int64(p), int64(p)+max(size, 1)) {
+		return dst, &NoRecordError{p, errors.New("the log is damaged there")}
+	}
 	magic := int32(binary.BigEndian.Uint32(head[4:]))
 	own := int64(binary.BigEndian.Uint64(head[28:]))
 	if magic != record.MagicV1 && magic != record.MagicV2 || own != int64(p) ||

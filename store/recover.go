@@ -36,18 +36,20 @@ type recovery struct {
 	trusted   bool       // our own clean stop: nothing to doubt
 	damaged   bool       // records were lost in the middle
 	indexFrom int64      // records from here on go into the index
-	millis    int64      // newest store time seen
-	shifted   int        // units that could not get the number of their record
+	holes     []commitlog.Hole
+	millis    int64 // newest store time seen
+	shifted   int   // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	batches   map[*Queue]*batchState
 	buf       []byte
+	meter     meter
 }
 
 // errGap says that a queue lacks units of records before the scan.
 var errGap = errors.New("a queue has a gap before the scanned part of the log")
 
 func (s *Store) recover(inv *inventory, rec *Recovery) error {
-	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter, states: map[*Queue]*queueState{}}
+	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter, states: map[*Queue]*queueState{}, meter: meter{report: s.opt.Progress}}
 	if err := r.chooseStart(); err != nil {
 		return err
 	}
@@ -66,44 +68,48 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	if r.shifted > 0 {
 		r.note("%d messages state another number than the one they have in their queue", r.shifted)
 	}
-	cut, err := s.log.SetEnd(end, s.ownDir, r.trusted)
-	if err != nil {
+	if err := r.setEnd(end); err != nil {
 		return err
 	}
-	rec.CutBytes = cut
-	if cut > 0 {
-		r.note("the log ends at %d: %d bytes of an unfinished write behind it were cleared", end, cut)
-	}
 	return r.finish(end)
+}
+
+// found adds a finding, and its sentence to the notes.
+func (r *recovery) found(f Finding) {
+	if f.File == "" {
+		f.File, f.Offset = r.s.logFile(int64(f.Phys))
+	}
+	r.rec.Findings = append(r.rec.Findings, f)
+	r.rec.Notes = append(r.rec.Notes, f.String())
 }
 
 func (r *recovery) note(format string, args ...any) {
 	r.rec.Notes = append(r.rec.Notes, fmt.Sprintf(format, args...))
 }
 
-// chooseStart decides where to scan from.
+// chooseStart decides where to scan from: where our own side file says that all
+// before is known, else at the start of the log.
 func (r *recovery) chooseStart() error {
 	log, p := r.s.log, r.inv.progress
 	switch {
 	case r.inv.lastWriter && p.dispatched >= log.Min() && p.dispatched <= log.End():
 		r.from = p.dispatched
+		r.limit = r.from
 		r.millis = r.inv.check.LogicsMillis
 	default:
-		r.trusted = false
-		if err := r.startLikeApache(); err != nil {
-			return err
-		}
+		// What queues have is compared with the log, and stays if it is right.
+		r.from, r.limit, r.trusted = log.Min(), log.End(), false
+		r.inv.holes = nil
 	}
 	if r.inv.cut >= 0 {
 		// Queues that were made anew behind the cut had other entries before it.
-		r.from, r.trusted = log.Min(), false
+		r.from, r.limit, r.trusted = log.Min(), log.Min(), false
+		r.inv.holes = nil
 	}
-	r.limit = r.from
 	if err := r.startIndex(); err != nil {
 		return err
 	}
 	r.full = r.from <= log.Min()
-	r.checkHoles()
 	return nil
 }
 
@@ -123,40 +129,6 @@ func (r *recovery) startIndex() error {
 		}
 	}
 	r.indexFrom = x.EndPhys() + 1
-	return nil
-}
-
-// checkHoles looks for files missing in the middle of the log.
-func (r *recovery) checkHoles() {
-	bases := r.s.log.Bases()
-	for i := 1; i < len(bases); i++ {
-		if want := bases[i-1] + r.s.log.SegmentBytes(); bases[i] != want {
-			r.damaged = true
-			r.note("commit log files from %d to %d are missing: their messages are lost", want, bases[i])
-		}
-	}
-}
-
-// startLikeApache: after a clean stop the newest file with a record; else the
-// newest whose first record is older than what the checkpoint calls safe.
-func (r *recovery) startLikeApache() error {
-	log := r.s.log
-	r.from = log.Min()
-	bases := log.Bases()
-	for i := len(bases) - 1; i >= 0; i-- {
-		v, err := log.FirstRecord(bases[i])
-		var bad *commitlog.BadError
-		switch {
-		case errors.As(err, &bad) || errors.Is(err, io.EOF):
-			continue
-		case err != nil:
-			return err
-		}
-		if int64(v.PhysOffset()) == bases[i] && (r.rec.Clean || v.StoreMillis() <= r.inv.check.SafeMillis()) {
-			r.from = bases[i]
-			return nil
-		}
-	}
 	return nil
 }
 
@@ -184,6 +156,17 @@ func (r *recovery) loadQueues() error {
 		})
 	}
 	return g.Wait()
+}
+
+// queueFinding says that the units of q from good on do not fit the log.
+func (r *recovery) queueFinding(q *Queue, good, end int64) {
+	at := good * consumequeue.UnitBytes
+	base := at / r.inv.unitFile * r.inv.unitFile
+	r.found(Finding{
+		Kind: QueueWrongEntry, File: r.s.relative(filepath.Join(q.cq.Dir(), segfile.Name(base))), Offset: at - base,
+		Phys: -1, Bytes: (end - good) * consumequeue.UnitBytes,
+		What: fmt.Sprintf("queue %d of %s: the last %d entries do not fit the log", q.id, q.topic, end-good), Done: "made again from the log",
+	})
 }
 
 // light queues of Apache (enableLmq) have units of records of other topics. They
@@ -251,7 +234,7 @@ func (r *recovery) verify(q *Queue) error {
 	q.cq.Cut(good)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note("queue %d of %s: the last %d entries do not fit the log and are rebuilt", q.id, q.topic, end-good)
+	r.queueFinding(q, good, end)
 	r.from = min(r.from, max(from, r.s.log.Min()))
 	r.full = r.from <= r.s.log.Min()
 	r.trusted = false
@@ -278,6 +261,8 @@ func (r *recovery) matches(q *Queue, n int64, u consumequeue.Unit, buf []byte) (
 // scan replays the records from r.from on and returns the end of the log.
 func (r *recovery) scan() (end int64, err error) {
 	log := r.s.log
+	r.beginHoles()
+	r.meter.begin(r.from, log.End())
 	sc := log.Scan(r.from, false)
 	last := int64(0) // store time of the record before
 	defer func() { r.rec.FilesChecked += sc.Crossed }()
@@ -291,30 +276,51 @@ func (r *recovery) scan() (end int64, err error) {
 			if err := r.replay(v); err != nil {
 				return 0, err
 			}
+			r.meter.at(sc.Pos())
+			continue
 		case errors.Is(err, io.EOF):
 			return sc.Pos(), nil
-		case errors.As(err, &bad):
-			next, more, err := r.behind(bad, last)
-			if err != nil {
-				return 0, err
-			}
-			if !more || r.leave(bad, next) {
-				return bad.Pos, nil
-			}
-			if err := r.bridge(bad, next); err != nil {
-				return 0, err
-			}
-			crossed := sc.Crossed
-			sc = log.Scan(next, false)
-			sc.Crossed = crossed
-		default:
+		case !errors.As(err, &bad):
 			return 0, err
 		}
+		next, more, err := r.pass(bad, last)
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			return bad.Pos, nil
+		}
+		crossed := sc.Crossed
+		sc = log.Scan(next, false)
+		sc.Crossed = crossed
 	}
 }
 
+// pass finds where the log goes on behind a bad place, and notes the hole. Not
+// more means that it ends there.
+func (r *recovery) pass(bad *commitlog.BadError, last int64) (next int64, more bool, err error) {
+	if v, ok, err := r.misplaced(bad, last); ok || err != nil {
+		if err == nil {
+			r.millis = max(r.millis, v.StoreMillis())
+			r.addHole(commitlog.Hole{From: bad.Pos, To: bad.Next, StoreMillis: v.StoreMillis(), Kept: true})
+			err = r.replay(v)
+		}
+		return bad.Next, true, err
+	}
+	next, more, err = r.behind(bad, last)
+	if err != nil || !more || r.leave(bad, next) {
+		return 0, false, err
+	}
+	if last <= 0 { // nothing good before: the time of what follows
+		last = r.s.storeTimeAt(next)
+	}
+	r.damaged = true
+	r.addHole(commitlog.Hole{From: bad.Pos, To: next, StoreMillis: max(last, 1)})
+	return next, true, nil
+}
+
 // behind looks for good records behind a bad place. Older ones than what came
-// before it are left from an earlier life of the file.
+// before it are left from an earlier life of the file, unless a queue knows them.
 func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more bool, err error) {
 	if r.trusted {
 		return 0, false, nil
@@ -334,31 +340,53 @@ func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more
 	if err != nil {
 		return 0, false, err
 	}
-	if v.StoreMillis() < last {
-		r.note("records at %d behind the end %d are older than the end: left from an earlier life of the file, not taken", next, bad.Pos)
+	if v.StoreMillis() < last && !r.queueHas(v, next) {
+		r.found(Finding{Kind: StaleRecords, Phys: record.PhysOffset(next),
+			What: fmt.Sprintf("records behind the end %d are older than it: left from an earlier life of the file", bad.Pos), Done: "not taken"})
 		return 0, false, nil
 	}
 	return next, true, nil
 }
 
-// bridge takes the damaged part out of the way.
-func (r *recovery) bridge(bad *commitlog.BadError, next int64) error {
-	r.damaged = true
-	r.note("the log is damaged from %d to %d (%v): these messages are lost, those behind are kept; a copy of the bytes is in %s",
-		bad.Pos, next, bad.Err, r.s.ownDir)
-	millis := r.millis
-	if millis <= 0 { // nothing good before: the time of what follows
-		millis = max(r.s.storeTimeAt(next), 1)
+// queueHas reports whether the queue of a record has a unit that leads to it.
+func (r *recovery) queueHas(v record.View, pos int64) bool {
+	q := r.s.Lookup(v.Topic(), v.QueueID())
+	if q == nil {
+		return false
 	}
-	if err := r.s.log.Bridge(bad.Pos, next, millis, r.s.ownDir); err != nil {
-		return &DamagedError{
-			What:  fmt.Sprintf("damaged from %d to %d and cannot be repaired", bad.Pos, next),
-			Where: filepath.Join(r.s.opt.CommitLogDir, segfile.Name(bad.Pos/r.s.log.SegmentBytes()*r.s.log.SegmentBytes())),
-			Try:   "restore the file from a replica or a backup",
-			Err:   err,
-		}
+	first, end := q.cq.Bounds()
+	n := int64(v.QueueOffset())
+	if n < first || n >= end {
+		return false
 	}
-	return nil
+	u, err := r.unitAt(q, n)
+	return err == nil && u.Phys == pos && int(u.Size) == v.Size()
+}
+
+// misplaced is the record at a bad place if nothing of it is wrong but the position
+// that it states, which no checksum covers: it is whole, the next one follows
+// right behind in time, and it has its place in its queue. Its view states the true
+// position.
+func (r *recovery) misplaced(bad *commitlog.BadError, last int64) (v record.View, ok bool, err error) {
+	if bad.Next <= 0 || !errors.Is(bad, commitlog.ErrPosition) {
+		return v, false, nil
+	}
+	if v, ok, err = r.s.log.Misplaced(bad.Pos, bad.Next); !ok || err != nil {
+		return v, false, err
+	}
+	after, err := r.s.log.Scan(bad.Next, false).Next()
+	if err != nil || v.StoreMillis() < last || after.StoreMillis() < v.StoreMillis() {
+		return v, false, nil
+	}
+	if r.queueHas(v, bad.Pos) {
+		return v, true, nil
+	}
+	q := r.s.Lookup(v.Topic(), v.QueueID())
+	if q == nil {
+		return v, false, nil
+	}
+	_, end := q.cq.Bounds()
+	return v, end == int64(v.QueueOffset()), nil
 }
 
 // finish gives the queues their final ends and notes the new state on disk.
@@ -370,6 +398,9 @@ func (r *recovery) finish(end int64) error {
 	s.dispatchedMillis = r.millis
 	s.queuedEnd.Store(end)
 	s.dispatched.Store(end)
+	if err := r.finishHoles(end); err != nil {
+		return err
+	}
 	var failed error
 	minPhys := s.log.Min()
 	s.queues.each(func(q *Queue) {
@@ -422,8 +453,8 @@ func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
 }
 
 // leave says that good records behind damage are left to the master, which has
-// them and what is damaged here too. What was safe on disk is repaired like in a
-// master, since all behind it would have to be copied again.
+// them and what is damaged here too. Damage in what was safe on disk becomes a hole
+// like in a master, since all behind it would have to be copied again.
 func (r *recovery) leave(bad *commitlog.BadError, next int64) bool {
 	if !r.s.opt.Replica || r.inv.lastWriter && bad.Pos < r.inv.progress.dispatched {
 		return false

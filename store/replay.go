@@ -1,6 +1,7 @@
 package store
 
 import (
+	"mqctl/store/internal/commitlog"
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/record"
 )
@@ -46,6 +47,9 @@ func (r *recovery) replay(v record.View) error {
 	s := r.s
 	if pos, ok := s.keep.deleted[string(v.Topic())]; ok && int64(v.PhysOffset()) < pos {
 		return nil
+	}
+	if string(v.Topic()) == commitlog.FillTopic {
+		r.damaged = true // the numbers of what it replaced are missing
 	}
 	e, hashes := s.entryOf(v)
 	if e.phys >= r.indexFrom {

@@ -158,7 +158,7 @@ func (s *Store) copyAside(from, to int64) (Aside, error) {
 		return Aside{}, err
 	}
 	a := Aside{Path: filepath.Join(s.ownDir, name), From: record.PhysOffset(from), Bytes: to - from}
-	if err := s.copyTo(s.asideTemp(), from, to); err != nil {
+	if err := s.log.CopyOut(s.asideTemp(), from, to); err != nil {
 		_ = s.opt.FS.Remove(s.asideTemp()) // the next start does it too
 		return Aside{}, fmt.Errorf("copy what lies behind: %w", err)
 	}
@@ -166,26 +166,4 @@ func (s *Store) copyAside(from, to int64) (Aside, error) {
 		return Aside{}, err
 	}
 	return a, s.opt.FS.SyncDir(s.ownDir)
-}
-
-func (s *Store) copyTo(name string, from, to int64) error {
-	f, err := s.opt.FS.Create(name)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, 1<<20)
-	for p := from; p < to && err == nil; {
-		var n int
-		if n, err = s.ReadRaw(buf[:min(int64(len(buf)), to-p)], record.PhysOffset(p)); err == nil {
-			_, err = f.WriteAt(buf[:n], p-from)
-		}
-		p += int64(n)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }

@@ -52,6 +52,7 @@ type Log struct {
 	segs    atomic.Pointer[[]*segment] // by base; may have holes
 	end     atomic.Int64
 	flushed atomic.Int64
+	holes   atomic.Pointer[[]Hole] // in their order; nil: none
 
 	active *segment // where end lies; guarded by the caller's append lock; nil: none yet
 
@@ -61,7 +62,8 @@ type Log struct {
 	syncMu  sync.Mutex // one sync at a time
 	syncErr error      // the first that failed; none is believed after it
 
-	tail *tail
+	tail     *tail
+	lastFill fillCache
 }
 
 // Open opens the segments that were found in dir. Until SetEnd, End is the end

@@ -3,26 +3,109 @@ package commitlog
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"net/netip"
 	"path/filepath"
 	"slices"
 
 	"mqctl/store/internal/segfile"
 	"mqctl/store/record"
-	"mqctl/store/vfs"
 )
 
-// fillTopic is the topic of the records that Bridge puts in place of damage.
-const fillTopic = "MQCTL_DAMAGED"
+// Tail is what lies behind the end of the log before it is cleared.
+type Tail struct {
+	Bytes int64   // from the end to the last byte in its file that is not zero
+	Files []int64 // later files that are not empty
+}
+
+// Behind looks at what lies behind end. clean leaves the file that end lies in unread:
+// the rest of it was zero when the log was closed.
+func (l *Log) Behind(end int64, clean bool) (t Tail, err error) {
+	for _, s := range *l.segs.Load() {
+		switch {
+		case s.base+l.segBytes <= end:
+		case s.base <= end:
+			if clean {
+				continue
+			}
+			if t.Bytes, err = l.used(s, end); err != nil {
+				return t, err
+			}
+		default:
+			n, err := l.used(s, s.base)
+			if err != nil {
+				return t, err
+			}
+			if n > 0 {
+				t.Files = append(t.Files, s.base)
+			}
+		}
+	}
+	return t, nil
+}
+
+// used is the distance from pos to the last byte of s that is not zero; a long
+// run of zeros ends the search.
+func (l *Log) used(s *segment, pos int64) (used int64, err error) {
+	start := pos
+	buf := make([]byte, min(scanWindow, l.segBytes))
+	zeros := int64(0)
+	for end := s.base + l.segBytes; pos < end && zeros < zeroRun; {
+		n := min(int64(len(buf)), end-pos)
+		if _, err := s.f.ReadAt(buf[:n], pos-s.base); err != nil && !errors.Is(err, io.EOF) {
+			return used, err
+		}
+		if allZero(buf[:n]) {
+			zeros += n
+		} else {
+			zeros = 0
+			last := n
+			for buf[last-1] == 0 {
+				last--
+			}
+			used = pos + last - start
+		}
+		pos += n
+	}
+	return used, nil
+}
+
+// CopyOut writes the bytes [from, to) of the files as they are, holes and all, into a
+// new file and syncs it. Where there is no file, nothing is written.
+func (l *Log) CopyOut(name string, from, to int64) (err error) {
+	f, err := l.fs.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	buf := make([]byte, min(scanWindow, to-from))
+	for at := from; at < to; {
+		s := l.find(at)
+		if s == nil {
+			if at = l.following(at); at < 0 {
+				break
+			}
+			continue
+		}
+		n := min(int64(len(buf)), to-at, s.base+l.segBytes-at)
+		if _, err := s.f.ReadAt(buf[:n], at-s.base); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if _, err := f.WriteAt(buf[:n], at-from); err != nil {
+			return err
+		}
+		at += n
+	}
+	return f.Sync()
+}
 
 // SetEnd says where the log ends, after a scan: it zeroes what lies behind in
 // the same segment, keeps one empty segment behind it for use and takes the
-// others away: empty ones are removed, others moved to asideDir. cut is the
-// number of bytes that were not zero, up to the last of them. trusted leaves the
-// bytes behind the end unread: they were zero when the log was closed.
-func (l *Log) SetEnd(end int64, asideDir string, trusted bool) (cut int64, err error) {
+// others away: empty ones are removed, others (tail.Files) moved to asideDir.
+func (l *Log) SetEnd(end int64, tail Tail, asideDir string) error {
 	l.end.Store(end)
 	var keep []*segment
 	for _, s := range *l.segs.Load() {
@@ -30,32 +113,25 @@ func (l *Log) SetEnd(end int64, asideDir string, trusted bool) (cut int64, err e
 		case s.base <= end && end < s.base+l.segBytes:
 			l.active = s
 			keep = append(keep, s)
-			if trusted {
-				continue
-			}
-			if cut, err = l.clear(s, end); err != nil {
-				return cut, err
+			if err := l.clear(s, end, tail.Bytes); err != nil {
+				return err
 			}
 		case s.base < end:
 			l.active = s // full up to its end, unless another follows
 			keep = append(keep, s)
 		default:
-			if err := l.takeAway(s, asideDir); err != nil {
-				return cut, err
+			if err := l.takeAway(s, !slices.Contains(tail.Files, s.base), asideDir); err != nil {
+				return err
 			}
 		}
 	}
 	l.segs.Store(&keep)
-	return cut, l.Datasync()
+	return l.Datasync()
 }
 
 // takeAway handles a segment behind the end of the log.
-func (l *Log) takeAway(s *segment, asideDir string) error {
+func (l *Log) takeAway(s *segment, empty bool, asideDir string) error {
 	name := filepath.Join(l.dir, segfile.Name(s.base))
-	empty, err := l.empty(s)
-	if err != nil {
-		return err
-	}
 	if next := l.active != nil && s.base == l.active.base+l.segBytes; empty && next && l.ready.Load() == nil {
 		l.ready.Store(s)
 		return nil
@@ -63,6 +139,7 @@ func (l *Log) takeAway(s *segment, asideDir string) error {
 	if err := s.f.Close(); err != nil {
 		return err
 	}
+	var err error
 	if empty {
 		err = l.fs.Remove(name)
 	} else {
@@ -74,51 +151,17 @@ func (l *Log) takeAway(s *segment, asideDir string) error {
 	return l.fs.SyncDir(l.dir)
 }
 
-// clear zeroes what is not zero from pos to the end of s, up to a long run of
-// zeros. It returns the distance to the last byte that was not.
-func (l *Log) clear(s *segment, pos int64) (cut int64, err error) {
-	start := pos
-	buf := make([]byte, min(scanWindow, l.segBytes))
-	zeros := int64(0)
-	for end := s.base + l.segBytes; pos < end && zeros < zeroRun; {
-		n := min(int64(len(buf)), end-pos)
-		if _, err := s.f.ReadAt(buf[:n], pos-s.base); err != nil && !errors.Is(err, io.EOF) {
-			return cut, err
+// clear zeroes n bytes of s from pos on.
+func (l *Log) clear(s *segment, pos, n int64) error {
+	zero := make([]byte, min(scanWindow, n))
+	for n > 0 {
+		k := min(int64(len(zero)), n)
+		if _, err := s.f.WriteAt(zero[:k], pos-s.base); err != nil {
+			return err
 		}
-		if allZero(buf[:n]) {
-			zeros += n
-		} else {
-			zeros = 0
-			last := len(buf[:n])
-			for buf[last-1] == 0 {
-				last--
-			}
-			cut = pos + int64(last) - start
-			clear(buf[:last])
-			if _, err := s.f.WriteAt(buf[:last], pos-s.base); err != nil {
-				return cut, err
-			}
-		}
-		pos += n
+		pos, n = pos+k, n-k
 	}
-	return cut, nil
-}
-
-func (l *Log) empty(s *segment) (bool, error) {
-	buf := make([]byte, min(scanWindow, l.segBytes))
-	zeros := int64(0)
-	for at := int64(0); at < l.segBytes && zeros < zeroRun; {
-		n := min(int64(len(buf)), l.segBytes-at)
-		if _, err := s.f.ReadAt(buf[:n], at); err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
-		if !allZero(buf[:n]) {
-			return false, nil
-		}
-		at += n
-		zeros += n
-	}
-	return true, nil
+	return nil
 }
 
 // Datasync syncs the active segment and takes everything before End for safe;
@@ -131,86 +174,6 @@ func (l *Log) Datasync() error {
 	}
 	l.flushed.Store(l.end.Load())
 	return nil
-}
-
-// Bridge replaces the damaged bytes [from, to) by records that no queue and no
-// index gets to see (their transaction bits say rollback), so that Apache too
-// reads across them. Most of the bytes stay, as the body of such a record; a
-// copy of all of them is kept in asideDir.
-func (l *Log) Bridge(from, to, storeMillis int64, asideDir string) error {
-	for from < to {
-		s := l.find(from)
-		if s == nil {
-			if from = l.following(from); from < 0 {
-				return nil
-			}
-			continue
-		}
-		segEnd := s.base + l.segBytes
-		n := min(to, segEnd) - from
-		old := make([]byte, n)
-		if _, err := s.f.ReadAt(old, from-s.base); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		name := filepath.Join(asideDir, "damaged-"+segfile.Name(from))
-		if err := vfs.WriteFile(l.fs, name, old); err != nil {
-			return err
-		}
-		switch {
-		case to >= segEnd:
-			if n >= record.BlankSize {
-				blank := record.AppendBlank(nil, int32(n))
-				if _, err := s.f.WriteAt(blank, from-s.base); err != nil {
-					return err
-				}
-			}
-		default:
-			if err := fillAll(s, from, old, storeMillis); err != nil {
-				return err
-			}
-		}
-		from += n
-	}
-	return nil
-}
-
-// fillBytes is how long a filler may be: a replica takes no longer records than
-// clients can send.
-const fillBytes = 8 << 20
-
-// fillAll writes records over the whole of old.
-func fillAll(s *segment, pos int64, old []byte, storeMillis int64) error {
-	for len(old) > 2*fillBytes {
-		if err := fill(s, pos, old[:fillBytes], storeMillis); err != nil {
-			return err
-		}
-		pos, old = pos+fillBytes, old[fillBytes:]
-	}
-	return fill(s, pos, old, storeMillis)
-}
-
-// fill writes a record of exactly the length of old in its place.
-func fill(s *segment, pos int64, old []byte, storeMillis int64) error {
-	room := len(old) - record.MinSize
-	if room < 0 {
-		return fmt.Errorf("commit log: %d damaged bytes at %d are fewer than a record has", len(old), pos)
-	}
-	topic := []byte(fillTopic)[:min(room, len(fillTopic))]
-	body := old[record.MinSize-3:][:room-len(topic)]
-	none := netip.AddrPortFrom(netip.AddrFrom4([4]byte{}), 0)
-	rec, err := record.AppendDraft(nil, &record.Draft{
-		Topic: topic, Body: slices.Clone(body), SysFlag: record.FlagRollback,
-		BornMillis: storeMillis, BornHost: none, StoreHost: none,
-	})
-	if err != nil {
-		return err
-	}
-	if len(rec) != len(old) {
-		return fmt.Errorf("commit log: filler of %d bytes for %d damaged ones at %d", len(rec), len(old), pos)
-	}
-	record.Patch(rec, 0, record.PhysOffset(pos), storeMillis)
-	_, err = s.f.WriteAt(rec, pos-s.base)
-	return err
 }
 
 // ExtendShort gives a last segment whose making was interrupted its length.

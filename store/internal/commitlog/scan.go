@@ -83,7 +83,7 @@ type Scanner struct {
 }
 
 // Scan starts at pos, which must be the start of a record, a blank or a
-// segment. trusted leaves out the checksums.
+// segment. trusted leaves out the checksums and passes over known holes.
 func (l *Log) Scan(pos int64, trusted bool) *Scanner {
 	return &Scanner{l: l, pos: pos, noCRC: trusted, lastSeg: -1}
 }
@@ -96,6 +96,12 @@ func (s *Scanner) Pos() int64 { return s.pos }
 // record (Pos stays there), or an error of the disk.
 func (s *Scanner) Next() (record.View, error) {
 	for {
+		if s.noCRC {
+			if h, ok := s.l.HoleFrom(s.pos); ok && h.From <= s.pos {
+				s.pos = h.To
+				continue
+			}
+		}
 		seg := s.l.find(s.pos)
 		if seg == nil {
 			next := s.l.following(s.pos)
@@ -172,6 +178,21 @@ func (s *Scanner) record(seg *segment, head []byte) (record.View, error) {
 	return v, nil
 }
 
+// Misplaced returns the record [pos, end), whose only fault may be the position
+// that it states, with the true one; false if there is another.
+func (l *Log) Misplaced(pos, end int64) (record.View, bool, error) {
+	raw, err := l.corrected(Hole{From: pos, To: end})
+	if err != nil {
+		return record.View{}, false, err
+	}
+	v, err := record.Parse(raw)
+	if err != nil || v.CheckCRC() != nil {
+		return v, false, nil
+	}
+	broken, _ := torn(v, pos)
+	return v, !broken, nil
+}
+
 // continues reports whether a record follows at pos, perhaps behind a blank.
 func (s *Scanner) continues(pos int64) bool {
 	_, err := s.l.Scan(pos, true).Next()
@@ -216,9 +237,8 @@ func (l *Log) FirstRecord(base int64) (record.View, error) {
 }
 
 // FindRecord looks for the next valid record behind from (at from+1 or later),
-// through all segments, and gives up after a long run of zeros.
+// through all segments. A long run of zeros ends the search in a segment.
 func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
-	zeros := int64(0)
 	buf := make([]byte, min(scanWindow, l.segBytes))
 	// A record is recognised by bytes 4 to 6; so each window overlaps the one
 	// before by what may be cut off.
@@ -229,15 +249,14 @@ func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
 		if end <= pos {
 			continue
 		}
-		for at := max(pos, seg.base); at < end; {
+		zeros := int64(0)
+		for at := max(pos, seg.base); at < end && zeros < zeroRun; {
 			n := min(int64(len(buf)), end-at)
 			if _, err := seg.f.ReadAt(buf[:n], at-seg.base); err != nil && !errors.Is(err, io.EOF) {
 				return 0, false, err
 			}
 			if allZero(buf[:n]) {
-				if zeros += n; zeros >= zeroRun {
-					return 0, false, nil
-				}
+				zeros += n
 			} else {
 				zeros = 0
 				if p, ok := l.match(buf[:n], at); ok {
