@@ -177,6 +177,7 @@ func (b *Broker) shutdown(r *running) error {
 	b.ha.net.Close()
 	b.end(stopWait, r.delay, r.house, r.tables)
 	b.persistOffsets()
+	b.flushTopics()
 	// 8. The store is dispatched, flushed and closed: last, and without a deadline,
 	// since only a finished close is a clean one.
 	r.store.stop()

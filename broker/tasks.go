@@ -26,6 +26,7 @@ func (b *Broker) keepHouse(ctx context.Context) error {
 		select {
 		case <-offsets.C:
 			b.persistOffsets()
+			b.flushTopics()
 		case <-expire.C:
 			for _, m := range b.members.Expire(b.opts.ClientExpiry) {
 				b.locks.Release(m.Group, m.ClientID)
@@ -47,6 +48,14 @@ func (b *Broker) keepHouse(ctx context.Context) error {
 func (b *Broker) persistOffsets() {
 	if err := b.offsets.Persist(); err != nil {
 		b.log.Error("consumer progress could not be saved; it is tried again", "err", err, "after", b.opts.OffsetsEvery)
+	}
+}
+
+// flushTopics brings topics.json up to date with its journal. Nothing is lost if that
+// fails.
+func (b *Broker) flushTopics() {
+	if err := b.topics.Flush(); err != nil {
+		b.log.Error("topics.json could not be written, its journal has what is missing; it is tried again", "err", err, "after", b.opts.OffsetsEvery)
 	}
 }
 

@@ -78,9 +78,15 @@ func Load(o Options) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the topic table: %w", err)
 	}
+	if doc.TopicConfigTable == nil {
+		doc.TopicConfigTable = map[string]Config{}
+	}
+	if doc.DataVersion, err = live.Replay(file, doc.TopicConfigTable, doc.DataVersion); err != nil {
+		return nil, fmt.Errorf("read the topic table: %w", err)
+	}
 	values, version := t.merge(doc)
 	t.live, err = live.New(live.Options[Config]{
-		File: file, Field: "topicConfigTable", NowMillis: o.NowMillis,
+		File: file, Field: "topicConfigTable", NowMillis: o.NowMillis, Journal: true,
 	}, values, version)
 	if err != nil {
 		return nil, err
@@ -114,6 +120,10 @@ func (t *Table) merge(doc document) (map[string]*Config, table.DataVersion) {
 	}
 	return values, version
 }
+
+// Flush writes topics.json if topics were made since that only its journal has: they are
+// durable, but Apache does not read that.
+func (t *Table) Flush() error { return t.live.Flush() }
 
 // Refused names the entries of topics.json that were left out because their
 // name is not legal: it would become a folder.

@@ -16,6 +16,9 @@ import (
 type Committer struct {
 	file     *File
 	snapshot func() ([]byte, error)
+	// delta is what the changes since its last call amount to, as one line for the
+	// journal; nil where only the whole document says it.
+	delta func() []byte
 
 	// state is the table's lock: held while functions of the owner run, never
 	// during disk I/O.
@@ -32,6 +35,7 @@ type change struct {
 	publish, undo func()
 	err           error
 	applied       bool
+	whole         bool // no line of the journal will do
 	// wake gets false when the change is done, true when its goroutine is to
 	// save the next group. Buffered, so that nobody waits for its reader.
 	wake chan bool
@@ -43,6 +47,19 @@ func NewCommitter(f *File, snapshot func() ([]byte, error)) *Committer {
 	return &Committer{file: f, snapshot: snapshot}
 }
 
+// Journal lets changes of a large document be appended instead of saved with all of it
+// (File.Append). delta is called once for each group of changes, under the table's lock,
+// after they were applied.
+func (c *Committer) Journal(delta func() []byte) { c.delta = delta }
+
+// Flush saves the whole document if some of its changes are in the journal only.
+func (c *Committer) Flush() error {
+	if !c.file.Pending() {
+		return nil
+	}
+	return c.change(&change{apply: func() (publish, undo func(), err error) { return nil, nil, nil }, whole: true})
+}
+
 // Change makes one change: apply returns publish, which is run (in order, under the lock) after
 // the save that holds the change succeeded; if the save fails, undo is run
 // instead (in reverse order) and the error returned. apply returning an error
@@ -50,7 +67,11 @@ func NewCommitter(f *File, snapshot func() ([]byte, error)) *Committer {
 // table's lock, perhaps by the goroutine of another caller; they must not call
 // Change. A panic in one of them is returned as an error.
 func (c *Committer) Change(apply func() (publish, undo func(), err error)) error {
-	ch := &change{apply: apply, wake: make(chan bool, 1)}
+	return c.change(&change{apply: apply})
+}
+
+func (c *Committer) change(ch *change) error {
+	ch.wake = make(chan bool, 1)
 	c.mu.Lock()
 	c.waiting = append(c.waiting, ch)
 	lead := !c.busy
@@ -87,13 +108,11 @@ func (c *Committer) lead(own *change) {
 
 // commit applies, saves and publishes a group.
 func (c *Committer) commit(group []*change) {
-	data, err := c.prepare(group)
-	if data == nil && err == nil {
+	applied, line := c.apply(group)
+	if !applied {
 		return // nobody changed anything
 	}
-	if err == nil {
-		err = c.file.Save(data)
-	}
+	err := c.save(line)
 	c.state.Lock()
 	defer c.state.Unlock()
 	if err == nil {
@@ -118,33 +137,46 @@ func (c *Committer) commit(group []*change) {
 	}
 }
 
-// prepare applies a group and returns the document to save; nil if no change
-// applied.
-func (c *Committer) prepare(group []*change) (data []byte, err error) {
+// save makes what was applied durable: line, if the journal takes it, else all.
+func (c *Committer) save(line []byte) error {
+	if line != nil {
+		if done, err := c.file.Append(line); done {
+			return err
+		}
+	}
+	c.state.Lock()
+	var data []byte
+	err := guard(func() (err error) {
+		data, err = c.snapshot()
+		return err
+	})
+	c.state.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.file.Save(data)
+}
+
+// apply applies a group; any says whether a change applied. line is for the journal.
+func (c *Committer) apply(group []*change) (any bool, line []byte) {
 	c.state.Lock()
 	defer c.state.Unlock()
-	any := false
+	whole := false
 	for _, ch := range group {
 		ch.err = guard(func() (err error) {
 			ch.publish, ch.undo, err = ch.apply()
 			return err
 		})
 		ch.applied = ch.err == nil
-		any = any || ch.applied
+		any, whole = any || ch.applied, whole || ch.whole
 	}
-	if !any {
-		return nil, nil
+	if any && c.delta != nil {
+		if err := guard(func() error { line = c.delta(); return nil }); err != nil || whole {
+			line = nil
+		}
 	}
-	err = guard(func() (err error) {
-		data, err = c.snapshot()
-		return err
-	})
-	if err == nil && data == nil {
-		data = []byte{}
-	}
-	return data, err
+	return any, line
 }
-
 // guard turns a panic of the owner's code into an error: it may run on the
 // goroutine of somebody else, and the others of the group must hear the end.
 func guard(f func() error) (err error) {

@@ -26,6 +26,7 @@ type File struct {
 	keepBak        bool  // the main file is bad: .bak is the generation to keep
 	whyBak         error // why Load passed over the main file
 	cannotHardLink bool
+	journal        journal
 }
 
 // NewFile names the document; dir is made when first saved.
@@ -35,6 +36,7 @@ func NewFile(fs vfs.FS, dir, name string) *File {
 		fs: fs, dir: dir,
 		path: path, bak: path + ".bak",
 		temp: path + ".tmp", tempBak: path + ".bak.tmp",
+		journal: journal{path: path + ".journal"},
 	}
 }
 
@@ -68,7 +70,13 @@ var errEmpty = errors.New("the file is empty")
 // no substitute for what a human can still repair.
 func (f *File) Load(parse func([]byte) error) (found bool, err error) {
 	f.keepBak, f.whyBak = false, nil
-	mainErr, err := f.try(f.path, parse)
+	mainErr, err := f.try(f.path, func(b []byte) error {
+		err := parse(b)
+		if err == nil {
+			f.journal.base(b)
+		}
+		return err
+	})
 	if err != nil || mainErr == nil {
 		return err == nil, err
 	}
@@ -129,6 +137,11 @@ func (f *File) Save(data []byte) error {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
 	f.keepBak = false
+	had := f.journal.bytes > 0 || f.journal.found
+	f.journal.base(data)
+	if had {
+		f.discard(f.journal.path) // it counts no more
+	}
 	return nil
 }
 

@@ -27,6 +27,9 @@ type Options[V any] struct {
 	Head func(dst []byte) []byte
 	// NowMillis is the clock of the data version.
 	NowMillis func() int64
+	// Journal lets changes of a large table go to the journal of File: whoever loads it
+	// must call Replay.
+	Journal bool
 }
 
 // Change is what one edit of a table amounts to.
@@ -63,6 +66,8 @@ type Table[V any] struct {
 	next    table.DataVersion    // version of pending
 	shown   map[string]*entry[V] // what values has, with the encoded form
 	version table.DataVersion    // version of shown; version.Counter <= next.Counter
+	edits   []Edit[V]            // applied since the last line for the journal
+	whole   bool                 // some of them are more than edits
 }
 
 // entry is one value with its lines of the document.
@@ -98,6 +103,9 @@ func New[V any](o Options[V], values map[string]*V, version table.DataVersion) (
 	}
 	sort.Strings(t.names)
 	t.commit = table.NewCommitter(o.File, t.document)
+	if o.Journal {
+		t.commit.Journal(t.delta)
+	}
 	return t, nil
 }
 
@@ -140,6 +148,10 @@ func (t *Table[V]) Apply(decide func(pending func(name string) *V) (Change[V], e
 		t.flying++
 		for i, e := range c.Edits {
 			t.put(e.Name, entries[i])
+		}
+		if t.o.Journal {
+			t.edits = append(t.edits, c.Edits...)
+			t.whole = t.whole || c.Publish != nil
 		}
 		t.next = t.next.Next(t.o.NowMillis())
 		if c.Version != nil {
