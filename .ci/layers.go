@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"mqctl/store/vfs":         {},
 	"mqctl/store/fastjson":    {},
 	"mqctl/store/table":       {"mqctl/store/vfs", "mqctl/store/fastjson"},
+	"mqctl/store/inspect":     {"mqctl/store"},
 	"mqctl/store":             {"mqctl/store/internal", "mqctl/store/record", "mqctl/store/table", "mqctl/store/vfs", "mqctl/store/fastjson"},
 }
 

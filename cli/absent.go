@@ -44,7 +44,6 @@ consumeMessage | t/topic* b/brokerName i/queueId o/offset g/consumerGroup s/begi
 sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
 checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue
 clusterRT | a/amount s/size c/cluster p/print_log m/machine_room i/interval | bench rtt --watch | send latency of clusters, without end
-dumpCompactionLog | f/file | store dump | messages of a compaction log file
 exportPopRecord | c/clusterName b/brokerAddr d/dryRun |  | roll pop records back
 exportMetrics | c/clusterName* f/filePath | debug bundle | metrics of a cluster to a file
 updateKvConfig | s/namespace* k/key* v/value* | kv set | write a value of the nameserver key table
@@ -150,9 +149,6 @@ controller status | controller leader and peers
 controller config get | controller properties
 controller config set | set a controller property
 controller clean | remove replicas from a controller
-store verify | check a store
-store dump | messages of a store
-store offsets | positions of a store
 store repair | cut damage out of a store
 config convert | broker.conf to TOML and back
 config lint | check a configuration file

@@ -134,6 +134,7 @@ func newRegistry() *registry {
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(),
 		shellCommands(),
+		storeCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

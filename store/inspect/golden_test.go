@@ -1,0 +1,175 @@
+package inspect_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mqctl/store/inspect"
+	"mqctl/store/vfs"
+)
+
+// recorded is the folder of the recorded stores.
+var recorded = filepath.Join("..", "..", "testdata", "store")
+
+// unpack puts a recorded store into memory.
+func unpack(t testing.TB, name string) *vfs.Mem {
+	t.Helper()
+	f, err := os.Open(filepath.Join(recorded, name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys := vfs.NewMem()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return fsys
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := path.Join("/", h.Name)
+		if h.Typeflag == tar.TypeDir {
+			err = fsys.MkdirAll(to)
+		} else if err = fsys.MkdirAll(path.Dir(to)); err == nil {
+			var b []byte
+			if b, err = io.ReadAll(r); err == nil {
+				err = vfs.WriteFile(fsys, to, b)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sum is a checksum over the names, times and bytes of a folder.
+func sum(t testing.TB, fsys vfs.FS, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	var walk func(dir string)
+	walk = func(dir string) {
+		entries, err := fsys.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name)
+			fmt.Fprintln(h, name, e.Size, e.Dir, e.ModMillis)
+			if e.Dir {
+				walk(name)
+				continue
+			}
+			b, err := vfs.ReadFile(fsys, name, 1<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Write(b)
+		}
+	}
+	walk(dir)
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// story is what a recorded store says about itself.
+type story struct {
+	Fault struct {
+		Fault       string
+		BaseRecords int64
+		BaseEnd     int64
+	}
+}
+
+// verify returns what was found in a recorded store but for the notes that every
+// killed store has, one line each, and checks that nothing was changed.
+func verify(t testing.TB, fsys vfs.FS) ([]string, inspect.Report) {
+	t.Helper()
+	before := sum(t, fsys, "/store")
+	s, err := inspect.Open(inspect.Options{FS: fsys, Dir: "/store"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	rep, err := s.Verify(t.Context(), func(f inspect.Found) {
+		if f.Kind == inspect.NotStopped || f.Kind == inspect.SpareFile && f.File == "commitlog/00000000000000393216" {
+			return
+		}
+		found = append(found, fmt.Sprintf("%s %s %s at %d, %d bytes", f.Severity, f.Kind, f.File, f.Offset, f.Bytes))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if sum(t, fsys, "/store") != before {
+		t.Error("the folder was changed")
+	}
+	return found, rep
+}
+
+// TestGolden holds the verification of every recorded store against the list in
+// golden.txt: a name, the fault that was made, and indented what is found.
+func TestGolden(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "golden.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{}
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		switch line = strings.TrimRight(line, "\n"); {
+		case strings.HasPrefix(line, "#"), line == "":
+		case strings.HasPrefix(line, "\t"):
+			want[name] = append(want[name], line[1:])
+		default:
+			name, _, _ = strings.Cut(line, ":")
+			want[name] = nil
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(recorded, "*.tar.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recorded stores", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+		list, known := want[name]
+		if strings.HasPrefix(name, "timer") && testing.Short() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			found, rep := verify(t, unpack(t, name))
+			if !known {
+				t.Errorf("not in golden.txt; found:\n\t%s", strings.Join(found, "\n\t"))
+			} else if !slices.Equal(found, list) {
+				t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(found, "\n\t"), strings.Join(list, "\n\t"))
+			}
+			var g story
+			b, err := os.ReadFile(filepath.Join(recorded, name+".json"))
+			if err == nil {
+				err = json.Unmarshal(b, &g)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) == 0 && (rep.Records != g.Fault.BaseRecords || rep.LogEnd != g.Fault.BaseEnd) {
+				t.Errorf("%d records to %d, recorded are %d to %d", rep.Records, rep.LogEnd, g.Fault.BaseRecords, g.Fault.BaseEnd)
+			}
+		})
+	}
+}
