@@ -310,13 +310,6 @@ func (s *Store) files(dir string, found []segfile.Found) []File {
 	return out
 }
 
-// zeroFrom reports whether a file holds only zeros from at on. It gives up, in
-// favour of yes, behind 256 MiB of them, as a recovery does.
-func (s *Store) zeroFrom(name string, at int64) (bool, error) {
-	last, err := s.lastByte(name, at)
-	return last < 0, err
-}
-
 // zeroRun is how many zeros in a row nobody looks behind.
 const zeroRun = 256 << 20
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"mqctl/store"
@@ -107,11 +108,9 @@ func (v *verifier) find(f Found) {
 // livesWith reports whether a running broker has such a thing by itself: what
 // is on its way to the disk.
 func livesWith(k store.FindingKind) bool {
-	switch k {
-	case store.TornTail, store.QueueBehind, store.QueueAhead, IndexBehind, IndexAhead, NotStopped, QueueTail, EmptyFile, ZeroFile, SpareFile:
-		return true
-	}
-	return false
+	return slices.Contains([]store.FindingKind{
+		store.TornTail, store.QueueBehind, store.QueueAhead, IndexBehind, IndexAhead, NotStopped, QueueTail, EmptyFile, ZeroFile, SpareFile,
+	}, k)
 }
 
 func notLog(kind store.FindingKind, file, format string, args ...any) store.Finding {

@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"mqctl/store"
@@ -322,7 +320,7 @@ func (c *chainCheck) end(r *indexReader) (what string, at int64) {
 		n := min(len(c.slots)-first, len(buf)/indexSlotBytes)
 		part := buf[:n*indexSlotBytes]
 		at := indexHeaderBytes + indexSlotBytes*int64(first)
-		if got, err := r.in.ReadAt(part, at); err != nil && !(errors.Is(err, io.EOF) && got == len(part)) {
+		if got, err := r.in.ReadAt(part, at); got < len(part) {
 			return fmt.Sprintf("the slots cannot be read: %v", err), at
 		}
 		for i := range n {
