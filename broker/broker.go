@@ -64,8 +64,9 @@ type Broker struct {
 	queueLocks  *lockHandler
 	backs       *sendBackHandler
 
-	sync  *slaveSync    // of the tables, with the replicas
-	modes *requestModes // how groups take messages, kept for others
+	events *eventLog
+	sync   *slaveSync    // of the tables, with the replicas
+	modes  *requestModes // how groups take messages, kept for others
 
 	// shareProgress brings changed progress to the replicas that are reachable before
 	// a reset is answered; nil: there are none.
@@ -107,6 +108,8 @@ func New(o Options) (*Broker, error) {
 	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
 	b.live.Store(newLive(o.Reloadable, o.Cluster))
 	b.stand.p.Store(&standing{Role: o.Role, ID: o.ID, Epoch: o.Epoch})
+	b.events = newEventLog(func() string { return fmt.Sprintf("%s/%d", o.Name, b.stand.Load().ID) }, o.Now)
+	b.onStanding(b.events.standing)
 	b.topicTable = b.loadTopics(len(levels))
 	if err := b.openStore(levels); err != nil {
 		return nil, err
@@ -244,7 +247,10 @@ func (b *Broker) build(levels int32) {
 	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
 	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
 	if b.opts.Settings != nil {
-		b.opts.Settings.OnChange(func(r Reloadable, _ []string) { b.reload(r) })
+		b.opts.Settings.OnChange(func(r Reloadable, changed []string) {
+			b.reload(r)
+			b.events.config(changed)
+		})
 	}
 }
 
@@ -277,6 +283,9 @@ func (b *Broker) arrived(q *store.Queue) {
 }
 
 func (b *Broker) topicsChanged(names []string) {
+	if b.opened.Load() {
+		b.events.names(eventTopic, names)
+	}
 	if b.reg != nil {
 		b.reg.Changed(names)
 	}
@@ -294,6 +303,7 @@ func (b *Broker) groupsChanged(names []string) {
 	if !b.opened.Load() {
 		return
 	}
+	b.events.names(eventGroup, names)
 	for _, name := range names {
 		b.holds.Changed(name)
 	}

@@ -46,7 +46,6 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqGetConsumerConnectionList:   clients.consumers,
 		remoting.ReqGetProducerConnectionList:   clients.producers,
 		remoting.ReqGetAllProducerInfo:          clients.allProducers,
-		remoting.ReqGetConsumerRunningInfo:      clients.running,
 		remoting.ReqQuerySubscriptionByConsumer: clients.subscription,
 
 		remoting.ReqGetBrokerConfig:    config.show,
@@ -68,24 +67,39 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqGetTimerCheckPoint:       metadata.timerCheckpoint,
 		remoting.ReqGetTimerMetrics:          metadata.timerMetrics,
 		remoting.ReqGetAllMessageRequestMode: metadata.allModes,
-		remoting.ReqMqctlProgress:            b.sync.serve,
 
 		remoting.ReqGetBrokerRuntimeInfo:   status.status,
 		remoting.ReqGetBrokerHAStatus:      ha.status,
 		remoting.ReqResetMasterFlushOffset: ha.resetFlushed,
-		remoting.ReqMqctlRole:              serveRole(b.roleSteps()),
-		remoting.ReqMqctlInspect:           b.inspector().serve,
 
 		remoting.ReqCleanExpiredConsumeQueue: clean.queues,
 		remoting.ReqCleanUnusedTopic:         clean.unused,
 		remoting.ReqDeleteExpiredCommitLog:   clean.log,
 		remoting.ReqMqctlClean:               clean.clean,
 	}
+	maps.Copy(handlers, ownHandlers(b))
 	status.serves = capabilities(handlers)
 	for code, f := range handlers {
 		handlers[code] = guardSlave(&b.stand, code, f)
 	}
 	return handlers
+}
+
+// ownHandlers are the requests that RocketMQ does not have, and those that are
+// handed on to clients.
+func ownHandlers(b *Broker) map[int]handlerFunc {
+	relays := &relayAdmin{here: b.here, members: b.members, topics: b.topics, groups: b.groups, store: b.store}
+	return map[int]handlerFunc{
+		remoting.ReqGetConsumerRunningInfo:          relays.running,
+		remoting.ReqConsumeMessageDirectly:          relays.consume,
+		remoting.ReqInvokeBrokerToGetConsumerStatus: relays.status,
+
+		remoting.ReqMqctlKick:     relays.kick,
+		remoting.ReqMqctlLog:      (&logAdmin{b.opts.Logs}).serve,
+		remoting.ReqMqctlProgress: b.sync.serve,
+		remoting.ReqMqctlRole:     serveRole(b.roleSteps()),
+		remoting.ReqMqctlInspect:  b.inspector().serve,
+	}
 }
 
 // commitLogDir is where the store keeps its log.

@@ -360,7 +360,7 @@ func TestRunningInfo(t *testing.T) {
 func TestOldClientCannotBeAsked(t *testing.T) {
 	m := subgroup.NewMembers(func() int64 { return 0 }, func(string) bool { return false })
 	m.RegisterConsumer(subgroup.Client{Peer: &peer{conn: &remoting.Conn{}}, ClientID: "c", Version: oldestRelay - 1}, subgroup.Consumer{Group: "g"})
-	_, err := (&clientAdmin{members: m}).client("g", "c")
+	_, err := (&relayAdmin{members: m}).client("g", "c")
 	if err == nil || !strings.Contains(err.Error(), "Version <61> too low") {
 		t.Errorf("error %v", err)
 	}
@@ -417,7 +417,7 @@ func TestFigures(t *testing.T) {
 		}
 		r.wants(r.call(30001, map[string]string{"what": "everything"}, nil), 29, `there is nothing to inspect called "everything"`)
 		r.wants(r.call(18, nil, []byte(`{}`)), 3, "")
-		r.wants(r.call(309, nil, nil), 3, "")
+		r.wants(r.call(2004, nil, nil), 3, "")
 		// An online group without the topic in its subscription: left out.
 		r.heartbeat(r.client, "c", "g", "CLUSTERING", testSub{"Other", "*", "", 1})
 		if got := string(r.call(208, map[string]string{"consumerGroup": "g"}, nil).Body); got != `{"consumeTps":0.0,"offsetTable":{}}` {

@@ -35,10 +35,13 @@ type inspectAdmin struct {
 	// metaAge is how many ms ago metadata was last exchanged, -1 for never, and why
 	// that fails now.
 	metaAge func() (ageMillis int64, lastError string)
+	events  *eventLog
+	// latency is the time that puts and reads for pulls took.
+	latency func() (put, pull store.Latency)
 }
 
 // inspections are what can be asked for.
-const inspections = "offsets, ha, pull"
+const inspections = "offsets, ha, pull, latency, events"
 
 // serve answers by the request's "what".
 func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
@@ -50,6 +53,10 @@ func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
 		jsonReply(r, a.ha())
 	case "pull":
 		a.pull(r)
+	case "latency":
+		jsonReply(r, a.latencies())
+	case "events":
+		a.recent(r)
 	default:
 		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("there is nothing to inspect called %q; there are %s", what, inspections), nil, nil)
 	}
@@ -72,6 +79,16 @@ func (a *inspectAdmin) offsets() body.InspectOffsets {
 		}
 	}
 	return out
+}
+
+// latencies is how long operations took.
+func (a *inspectAdmin) latencies() body.InspectLatency {
+	line := func(op string, l store.Latency) body.Latency {
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		return body.Latency{Op: op, Count: l.Count, P50Millis: ms(l.P50), P90Millis: ms(l.P90), P99Millis: ms(l.P99), P999Millis: ms(l.P999), MaxMillis: ms(l.Max)}
+	}
+	put, pull := a.latency()
+	return body.InspectLatency{Operations: []body.Latency{line("put", put), line("pull", pull)}}
 }
 
 // ha is both sides of replication.
@@ -212,5 +229,7 @@ func (b *Broker) inspector() *inspectAdmin {
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },
 		metaAge: b.sync.MetadataAge,
 		lost:    b.ha.lost.list,
+		events:  b.events,
+		latency: func() (put, pull store.Latency) { return b.store.PutLatency(), b.pulls.took.Latency() },
 	}
 }

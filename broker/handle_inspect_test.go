@@ -59,7 +59,7 @@ func TestInspectPull(t *testing.T) {
 		if o.PullToMaster != 2 || o.PullToSlave != 3 || o.PullMillis != 60_000 || o.Max != v.Max {
 			t.Errorf("%+v", o)
 		}
-		for ext, why := range map[string]string{"latency": "there is nothing to inspect called", "": "there is nothing to inspect called \"\"; there are offsets, ha, pull"} {
+		for ext, why := range map[string]string{"weather": "there is nothing to inspect called", "": "there is nothing to inspect called \"\"; there are offsets, ha, pull, latency, events"} {
 			r.wants(r.call(30001, map[string]string{"what": ext}, nil), 29, why)
 		}
 		for _, bad := range []string{"0", "-1", "x", "99999999999999999999"} {

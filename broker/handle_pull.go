@@ -37,8 +37,9 @@ type pullHandler struct {
 	counts  *pullStats
 	resets  pendingResets // nil: none are kept
 
-	buffers sync.Pool   // of *pullBuffer
-	former  func() bool // a former master serves readers with an old route for a while
+	buffers sync.Pool       // of *pullBuffer
+	former  func() bool     // a former master serves readers with an old route for a while
+	took    store.Histogram // of reads
 }
 
 // pendingResets are server-side resets that no pull has seen yet
@@ -196,7 +197,9 @@ func (h *pullHandler) read(l *live, st *standing, x pullRun, g pullGrant, q *sto
 	if target, reset := h.reset(head); reset {
 		data, res = buf.b[:0], store.ReadResult{Status: store.OffsetReset, Next: record.QueueOffset(target), Min: q.Min(), Max: q.Max()}
 	} else {
+		begin := h.now()
 		data, res = h.store.Read(buf.b[:0], q, offset, max(1, int(head.MaxMsgNums)), filter)
+		h.took.Add(h.now().Sub(begin), 1)
 	}
 	if res.Err != nil && res.Count == 0 {
 		// Anything else would make the client skip messages, or ask again at once.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"mqctl/broker/hold"
 	"mqctl/broker/remoting"
@@ -186,67 +185,4 @@ func (a *clientAdmin) subscription(_ context.Context, r *remoting.Request) {
 		}
 	}
 	r.Reply(remoting.CodeSuccess, "", nil, out.Encode())
-}
-
-// relayWait is how long a client may take to answer what it was asked for an
-// operator (Broker2Client).
-const relayWait = 10 * time.Second
-
-// oldestRelay is the version that first answers such questions
-// (V3_1_8_SNAPSHOT).
-const oldestRelay = 62
-
-// caller is a peer that can be asked and answers.
-type caller interface {
-	call(ctx context.Context, code int, h remoting.ExtEncoder, payload []byte) (*remoting.Response, error)
-}
-
-func (p *peer) call(ctx context.Context, code int, h remoting.ExtEncoder, payload []byte) (*remoting.Response, error) {
-	return p.conn.Call(ctx, code, h, payload)
-}
-
-// running serves 307: the request goes to the client as it came, on the
-// connection of its heartbeat, and the answer comes back as it is.
-func (a *clientAdmin) running(ctx context.Context, r *remoting.Request) {
-	var h header.GetConsumerRunningInfo
-	if err := h.Decode(r.Ext); err != nil {
-		refuse(r, err)
-		return
-	}
-	c, err := a.client(h.ConsumerGroup, h.ClientID)
-	if err != nil {
-		r.Reply(remoting.CodeSystemError, err.Error(), nil, nil)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, relayWait)
-	defer cancel()
-	resp, err := c.call(ctx, r.Code, r.Ext, r.Body)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		r.Reply(remoting.CodeConsumeMsgTimeout, fmt.Sprintf("consumer <%s> <%s> Timeout: %v", h.ConsumerGroup, h.ClientID, err), nil, nil)
-	case err != nil:
-		r.Reply(remoting.CodeSystemError, fmt.Sprintf("invoke consumer <%s> <%s> Exception: %v", h.ConsumerGroup, h.ClientID, err), nil, nil)
-	default:
-		var ext remoting.ExtEncoder
-		if len(resp.Ext) > 0 {
-			ext = remoting.Map(resp.Ext)
-		}
-		r.Reply(resp.Code, resp.Remark, ext, resp.Body)
-	}
-}
-
-// client finds a member that can be asked.
-func (a *clientAdmin) client(group, id string) (caller, error) {
-	if v := a.members.Group(group); v != nil {
-		for _, c := range v.Clients {
-			if c.ClientID != id {
-				continue
-			}
-			if p, can := c.Peer.(caller); can && c.Version >= oldestRelay {
-				return p, nil
-			}
-			return nil, fmt.Errorf("The Consumer <%s> Version <%d> too low to finish, please upgrade it to V3_1_8_SNAPSHOT", id, c.Version) //nolint:staticcheck // the wire's text
-		}
-	}
-	return nil, fmt.Errorf("The Consumer <%s> <%s> not online", group, id) //nolint:staticcheck // the wire's text
 }

@@ -71,6 +71,8 @@ type Options struct {
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: discarded
+	// Logs keeps what was logged for operators, if Log writes to it too; nil: nothing is kept.
+	Logs *LogRing
 }
 
 // Reloadable are the settings that act at once when changed by request 25. A

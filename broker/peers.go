@@ -127,8 +127,10 @@ func (b *Broker) lookAtPeers() {
 	conns := b.ha.master.Status().Slaves
 	if s.isSlave() {
 		b.ha.lost.forget()
+		b.events.slaves(nil)
 	} else {
 		b.ha.lost.note(now, conns)
+		b.events.slaves(conns)
 	}
 	for _, c := range conns {
 		if c.Known && c.ID != s.ID {

@@ -19,7 +19,7 @@ func TestRuntimeInfo(t *testing.T) {
 		var kv struct{ Table map[string]string }
 		r.json(r.call(28, nil, nil), &kv)
 		for key, want := range map[string]string{
-			"brokerVersion": "479", "brokerVersionDesc": "V5_3_3", "mqctlVersion": "1.2.3", "mqctlCapabilities": "MQCTL_INSPECT,MQCTL_ROLE,MQCTL_PROGRESS,MQCTL_CLEAN,MQCTL_RELAY", "brokerActive": "true",
+			"brokerVersion": "479", "brokerVersionDesc": "V5_3_3", "mqctlVersion": "1.2.3", "mqctlCapabilities": "MQCTL_INSPECT,MQCTL_ROLE,MQCTL_PROGRESS,MQCTL_KICK,MQCTL_LOG,MQCTL_CLEAN,MQCTL_RELAY", "brokerActive": "true",
 			"runtime": "[ 0 days, 0 hours, 1 minutes, 30 seconds ]", "putMessageTimesTotal": "1", "putMessageFailedTimes": "0", "dispatchBehindBytes": "0",
 			"remainHowManyDataToFlush": "0 B", "msgPutTotalTodayNow": "1", "sendThreadPoolQueueCapacity": "10000", "commitLogMinOffset": "0",
 			"mqctlFlushedOffset": kv.Table["commitLogMaxOffset"], "mqctlDispatchedOffset": kv.Table["commitLogMaxOffset"],

@@ -30,6 +30,7 @@ import (
 type serving struct {
 	c       *call
 	cfg     *broker.Config
+	logs    *broker.LogRing
 	log     *slog.Logger
 	logFile *os.File
 	broker  *broker.Broker
@@ -105,7 +106,7 @@ func (s *serving) open() error {
 	if err != nil {
 		return badConfig(err)
 	}
-	o.Log, o.Version = s.log, versionOf().Version
+	o.Log, o.Logs, o.Version = s.log, s.logs, versionOf().Version
 	listen, embedded := s.cfg.EmbeddedNameserver()
 	if embedded {
 		s.nsAddr = dialable(listen, s.cfg.Value("brokerIP1"))
@@ -183,7 +184,8 @@ func (s *serving) openLog() error {
 	if s.cfg.Value("log.format") == "json" {
 		h = slog.NewJSONHandler(out, o)
 	}
-	s.log = slog.New(h)
+	s.logs = broker.NewLogRing()
+	s.log = slog.New(s.logs.Tee(h))
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (s *Server) route(r *remoting.Request) {
 		return
 	}
 	conf := ""
-	if s.o.OrderMessageEnable {
+	if s.switches.orderMessages.Load() {
 		conf = s.kv.orderConf(h.Topic)
 	}
 	w := writer{standard: r.Version >= standardJSONVersion || h.AcceptStandardJSONOnly}
@@ -62,7 +62,7 @@ func noRoute(name string) string {
 // routeGroups are the broker names that hold a topic, as clients shall see them.
 func (s *Server) routeGroups(v *view, topicName string, e entry) []*group {
 	out := make([]*group, 0, len(e.queues))
-	acting := s.o.SupportActingMaster && !strings.HasPrefix(topicName, memberTopicPrefix)
+	acting := s.switches.actingMaster.Load() && !strings.HasPrefix(topicName, memberTopicPrefix)
 	for i := range e.queues {
 		g := v.groups[e.queues[i].broker]
 		if g == nil {

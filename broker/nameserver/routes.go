@@ -123,7 +123,7 @@ func (l *lease) alive(now time.Time) bool { return now.Sub(l.last) <= l.timeout 
 // Routes are the tables of brokers and topics. Its methods may be called from
 // any goroutine.
 type Routes struct {
-	deleteVanished bool
+	deleteVanished func() bool
 	current        atomic.Pointer[view]
 
 	// mu guards the leases and the making of the next view. It is never held
@@ -135,7 +135,7 @@ type Routes struct {
 	refused map[string]time.Time
 }
 
-func newRoutes(deleteVanished bool) *Routes {
+func newRoutes(deleteVanished func() bool) *Routes {
 	r := &Routes{deleteVanished: deleteVanished, leases: make(map[leaseKey]*lease), refused: make(map[string]time.Time)}
 	r.current.Store(&view{topics: map[string]entry{}, groups: map[string]*group{}})
 	return r
@@ -368,7 +368,7 @@ func (r *Routes) takeTopics(d *draft, g *group, reg Registration, key leaseKey, 
 	}
 	known := r.leases[key]
 	changed := first || known == nil || known.version != reg.Version
-	if r.deleteVanished && len(reg.Mappings) == 0 {
+	if r.deleteVanished() && len(reg.Mappings) == 0 {
 		r.forgetVanished(d, reg)
 	}
 	for i := range reg.Topics {

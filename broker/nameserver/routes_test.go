@@ -257,7 +257,7 @@ func TestRoutes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRoutes(false)
+			r := newRoutes(never)
 			for i, s := range tt.steps {
 				before, text := r.view(), state(r)
 				s.do(t, r)
@@ -265,7 +265,7 @@ func TestRoutes(t *testing.T) {
 					t.Fatalf("step %d:\n%s\nwant\n%s", i, got, s.want)
 				}
 				// A view that was handed out never changes.
-				probe := newRoutes(false)
+				probe := newRoutes(never)
 				probe.current.Store(before)
 				if state(probe) != text {
 					t.Fatalf("step %d changed the view before it", i)
@@ -276,7 +276,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestDeleteVanished(t *testing.T) {
-	r := newRoutes(true)
+	r := newRoutes(func() bool { return true })
 	register(reg("a", 0, "h:1", 1, "C", "a", "T", "U"))(t, r)
 	register(reg("a", 0, "h:1", 2, "N"))(t, r) // only what changed
 	if got, want := state(r), "C[a:6] N[a:6] T[a:6] U[a:6] a[a:6] a{0:h:1}"; got != want {
@@ -289,7 +289,7 @@ func TestDeleteVanished(t *testing.T) {
 }
 
 func TestConnClosed(t *testing.T) {
-	r := newRoutes(false)
+	r := newRoutes(never)
 	first, second := &conn{}, &conn{}
 	over := func(c *conn) Registration { g := reg("a", 0, "h:1", 1, "T", "U"); g.Conn = c; return g }
 	register(over(first))(t, r)
@@ -303,7 +303,7 @@ func TestConnClosed(t *testing.T) {
 }
 
 func TestExpire(t *testing.T) {
-	r := newRoutes(false)
+	r := newRoutes(never)
 	quick, plain := reg("q", 0, "h:1", 1, "T", "U"), reg("p", 0, "h:2", 1, "T", "V")
 	quick.Timeout = 10 * time.Second
 	hasty := reg("h", 0, "h:3", 1, "T", "V")
@@ -345,7 +345,7 @@ func TestExpire(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	r := newRoutes(false)
+	r := newRoutes(never)
 	for i := range maxReplicas {
 		register(reg("a", int64(i), fmt.Sprint("h:", i+1), 1, "T", "U"))(t, r)
 	}
@@ -359,7 +359,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestStaticTopicMapping(t *testing.T) {
-	r := newRoutes(false)
+	r := newRoutes(never)
 	g := reg("a", 0, "h:1", 1, "T", "U")
 	g.Mappings = []body.TopicQueueMappingInfo{{BrokerName: "a", Topic: "T", Scope: "__global__", TotalQueues: 12, Epoch: 3,
 		CurrIDMap: map[int32]int32{10: 1, 2: 0}}}
@@ -376,3 +376,5 @@ func TestStaticTopicMapping(t *testing.T) {
 		}
 	}
 }
+
+func never() bool { return false }

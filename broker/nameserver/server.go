@@ -47,6 +47,8 @@ type Server struct {
 	routes *Routes
 	kv     *kvTable
 	net    *remoting.Server
+
+	switches switches
 	// notices waits for the messenger; a notice that finds it full is dropped,
 	// since brokers also ask for their group every second.
 	notices chan change
@@ -76,8 +78,11 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: log, routes: newRoutes(o.DeleteTopicWithBrokerRegistration), kv: kv,
-		notices: make(chan change, 256)}
+	s := &Server{o: o, log: log, kv: kv, notices: make(chan change, 256)}
+	s.switches.orderMessages.Store(o.OrderMessageEnable)
+	s.switches.actingMaster.Store(o.SupportActingMaster)
+	s.switches.deleteVanished.Store(o.DeleteTopicWithBrokerRegistration)
+	s.routes = newRoutes(s.switches.deleteVanished.Load)
 	s.net = remoting.NewServer(remoting.ServerOptions{Handler: s, Log: log, Now: o.Now})
 	return s, nil
 }
@@ -184,6 +189,10 @@ func (s *Server) ServeRequest(c *remoting.Conn, r *remoting.Request) {
 		s.value(r)
 	case remoting.ReqGetKVListByNamespace:
 		s.namespace(r)
+	case remoting.ReqGetNamesrvConfig:
+		s.settings(r)
+	case remoting.ReqUpdateNamesrvConfig:
+		s.changeSettings(r)
 	default:
 		r.Reply(remoting.CodeRequestCodeNotSupported, " request type "+strconv.Itoa(r.Code)+" not supported", nil, nil)
 	}

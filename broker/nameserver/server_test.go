@@ -45,8 +45,12 @@ func TestAnswers(t *testing.T) {
 		reply  string // the whole body
 	}{
 		{name: "unknown code", code: 9999, want: 3, remark: " request type 9999 not supported"},
-		{name: "update config", code: 318, want: 3, remark: " request type 318 not supported"},
-		{name: "config", code: 319, want: 3, remark: " request type 319 not supported"},
+		{name: "update a path", code: 318, body: "kvConfigPath=/tmp/x", want: 16, remark: "Can not update config in black list."},
+		{name: "update what needs a restart", code: 318, body: "supportActingMaster=true\nlistenPort=1", want: 29, remark: "listenPort cannot be changed while"},
+		{name: "update what is unknown", code: 318, body: "supportActingMastr=true", want: 29, remark: "supportActingMaster"},
+		{name: "update to no boolean", code: 318, body: "supportActingMaster=perhaps", want: 29, remark: "neither true nor false"},
+		{name: "update without a value", code: 318, body: "supportActingMaster", want: 29, remark: "is no line key=value"},
+		{name: "update", code: 318, body: "# a remark\nsupportActingMaster = false\n", want: 0},
 		{name: "a broker's request", code: 310, want: 3, remark: " request type 310 not supported"},
 		{name: "route without topic", code: 105, want: 17, remark: "No topic route info in name server for the topic: null\nSee "},
 		{name: "unknown topic", code: 105, ext: map[string]string{"topic": "X"}, want: 17, remark: "for the topic: X\n"},
@@ -262,7 +266,7 @@ func FuzzRegister(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := newRoutes(false)
+		r := newRoutes(never)
 		g := Registration{Cluster: "C", Name: "a", Addr: "h:1", Version: tab.version, Topics: tab.topics, TopicCount: tab.count(),
 			Mappings: tab.mappings, Conn: &conn{}}
 		if _, err := r.Register(g, t0); err != nil {

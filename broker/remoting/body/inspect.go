@@ -113,3 +113,38 @@ type InspectPullPeer struct {
 	Acked    int64  `json:"ackedOffset"`
 	Why      string `json:"why,omitempty"`
 }
+
+// InspectEvents answers 30001 with what=events: what changed lately at a broker.
+type InspectEvents struct {
+	Next   int64   `json:"next"` // the newest sequence number: ask on from there
+	Events []Event `json:"events"`
+}
+
+// Event is one change. Sequence numbers begin at 1 with each start of the broker.
+type Event struct {
+	Seq    int64  `json:"seq"`
+	At     int64  `json:"at"`     // ms
+	Broker string `json:"broker"` // NAME/ID at that time
+	Kind   string `json:"kind"`   // ROLE SLAVE MASTER TOPIC GROUP CONFIG
+	Target string `json:"target"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// InspectLatency answers 30001 with what=latency: how long operations took since the
+// broker started.
+type InspectLatency struct {
+	Operations []Latency `json:"operations"`
+}
+
+// Latency is the distribution of one operation's time. Percentiles are upper bounds,
+// at most a quarter above the true value.
+type Latency struct {
+	Op         string  `json:"op"` // put: the write of a burst of messages to the log; pull: the read for one pull
+	Count      int64   `json:"count"`
+	P50Millis  float64 `json:"p50Millis"`
+	P90Millis  float64 `json:"p90Millis"`
+	P99Millis  float64 `json:"p99Millis"`
+	P999Millis float64 `json:"p999Millis"`
+	MaxMillis  float64 `json:"maxMillis"`
+}
