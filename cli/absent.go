@@ -124,8 +124,6 @@ wait topic | wait for a topic
 wait group | wait for a group
 plan | what apply would change
 apply | desired topics and groups from a file
-undo | take a change back
-audit list | local record of changes
 bench send | measure sending
 bench consume | measure consuming
 bench rtt | measure round trips

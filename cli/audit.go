@@ -31,6 +31,7 @@ type auditEntry struct {
 	Result  string       `json:"result" enum:"APPLIED|PARTIAL|FAILED|ROLLED_BACK"`
 
 	Namesrv []string `json:"namesrv"`
+	Undone  bool     `json:"undone,omitempty"` // in lists only: a later change took it back
 }
 
 // auditThing is one thing at one target. Before and After are whole values, or
@@ -256,13 +257,3 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 
 // contextName is the context in use, "" without one.
 func (c *call) contextName() string { return c.context().Name }
-
-// undoKind reports whether undo can put back what a key names.
-func undoKind(key string) bool {
-	kind, _, _ := strings.Cut(key, "/")
-	switch kind {
-	case "group", "topic", "offset", "config", "kv", "mode":
-		return true
-	}
-	return false
-}

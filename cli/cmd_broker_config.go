@@ -60,7 +60,7 @@ func brokerConfigCommands() []*command {
 		},
 		{
 			path: "broker config set", old: "updateBrokerConfig", summary: "change settings of running brokers", args: "KEY=VALUE...", min: 1, max: -1, argFrom: "key",
-			run: runConfigSet, schema: "mqctl.broker.config.set/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial},
+			run: runConfigSet, schema: "mqctl.broker.config.set/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges},
 			examples: []string{
 				"mqctl broker config set slaveReadEnable=true --cluster DefaultCluster --all", "mqctl broker config set brokerPermission=4 --broker broker-a --dry-run",
 				"mqctl updateBrokerConfig -n 127.0.0.1:9876 -c DefaultCluster -k slaveReadEnable -v true",
@@ -236,29 +236,15 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 	if err := c.checkSettings(ctx, targets, want, keys); err != nil {
 		return nil, err
 	}
-	stopped := false
+	var edits []*edit
 	for _, res := range now {
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			r.failed(c.at(err, res.Target))
-			continue
-		}
-		if stopped {
-			m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", res.Target)
-			m.Target = res.Target.String()
-			r.failed(m)
-			continue
-		}
-		if err := c.setConfig(ctx, r, res.Target, res.Value, want, keys); err != nil {
-			r.failed(c.at(err, res.Target))
-			stopped = true
-			continue
-		}
-		r.done++
+		edits = append(edits, c.configEdit(res.Target, res.Value, want, keys))
 	}
+	c.carryOut(ctx, r, edits)
 	return r, nil
 }
 
@@ -283,10 +269,10 @@ func (c *call) checkSettings(ctx context.Context, targets []admin.Target, want m
 	return nil
 }
 
-// setConfig changes one broker and reads it back.
-func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *admin.BrokerConfig, want map[string]string, keys []string) error {
-	var items []*configSetItem
-	send := map[string]string{}
+// plannedSettings compares the settings wanted with those of a broker; send are
+// those that differ.
+func plannedSettings(t admin.Target, now *admin.BrokerConfig, want map[string]string, keys []string) (items []*configSetItem, send map[string]string) {
+	send = map[string]string{}
 	for _, k := range keys {
 		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, After: ptr(want[k]), Applies: appliesOf(k), want: want[k], target: t}
 		if v, ok := now.Values[k]; ok {
@@ -297,40 +283,24 @@ func (c *call) setConfig(ctx context.Context, r *result, t admin.Target, now *ad
 			it.Changed = true
 		}
 		items = append(items, it)
-		r.add(it)
 	}
-	if c.dryRun() {
-		return nil
-	}
-	if len(send) == 0 {
-		for _, it := range items {
-			it.Verified = true
-		}
-		return nil
-	}
-	ctx, done := steady(ctx)
-	defer done()
+	return items, send
+}
+
+// setConfig changes one broker and reads it back.
+func (c *call) setConfig(ctx context.Context, t admin.Target, items []*configSetItem, send map[string]string) (note *Message, err error) {
 	remark, err := c.client.UpdateBrokerConfig(ctx, t.Addr, send)
 	if err != nil {
 		c.inForce(ctx, t, items)
-		r.noteApplied(items)
-		return err
+		return nil, err
 	}
 	for _, it := range items {
 		it.Applied = it.Changed
 	}
 	if remark = strings.TrimSpace(remark); remark != "" && !strings.Contains(remark, "not set any response code") {
-		r.warn(warning("BROKER_REMARK", t.String(), "%s: %s", t, oneLine(remark)))
+		note = ptr(warning("BROKER_REMARK", t.String(), "%s: %s", t, oneLine(remark)))
 	}
-	err = c.verifyConfig(ctx, t, items)
-	r.noteApplied(items)
-	return err
-}
-
-func (r *result) noteApplied(items []*configSetItem) {
-	for _, it := range items {
-		r.change.Applied = r.change.Applied || it.Applied
-	}
+	return note, c.verifyConfig(ctx, t, items)
 }
 
 // inForce corrects what a failed change was meant to do by what the broker has.

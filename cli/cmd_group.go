@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -68,7 +69,7 @@ func groupCommands() []*command {
 		},
 		{
 			path: "group set", old: "updateSubGroup", summary: "change settings of a group; only what is given changes", args: "GROUP", min: 1, max: 1, argFrom: "group",
-			run: runGroupSet, schema: "mqctl.group.set/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: set,
+			run: runGroupSet, schema: "mqctl.group.set/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges}, view: set,
 			examples: []string{
 				"mqctl group set order_consumer --slow-broker 1 --broker-id 0",
 				"mqctl updateSubGroup -n 127.0.0.1:9876 -c DefaultCluster -g order_consumer -w 1 -i 0",
@@ -80,14 +81,14 @@ func groupCommands() []*command {
 		},
 		{
 			path: "group create", summary: "create a group", args: "GROUP", min: 1, max: 1, run: runGroupSet,
-			schema: "mqctl.group.create/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: set,
+			schema: "mqctl.group.create/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges}, view: set,
 			examples: []string{"mqctl group create audit", "mqctl group create audit --retry-max 3"},
 			flags:    groupSetFlags(1),
 		},
 		{
 			path: "group delete", old: "deleteSubGroup", summary: "remove a group with its offsets and retry topics", args: "GROUP", min: 1, max: 1, argFrom: "group",
-			run: runGroupDelete, schema: "mqctl.group.delete/v1", attrs: mutates | destructive,
-			exits: []int{ExitNotFound, ExitPartial, ExitAborted}, view: groupDeleteView(),
+			run: runGroupDelete, schema: "mqctl.group.delete/v1", attrs: mutates | destructive | planned,
+			exits: []int{ExitNotFound, ExitPartial, ExitAborted, ExitChanges}, view: groupDeleteView(),
 			examples: []string{"mqctl group delete old --dry-run", "mqctl group delete old --yes", "mqctl deleteSubGroup -n 127.0.0.1:9876 -c DefaultCluster -g old"},
 			flags: append(oldTarget(),
 				flagSpec{key: "group", long: "groupName", short: "g", arg: 1, required: true, meta: "GROUP", complete: "group", help: "the group"},
@@ -303,6 +304,8 @@ type groupDeleteItem struct {
 	TopicsRemoved  []string `json:"topicsRemoved"`
 
 	target admin.Target
+	had    groupConfig
+	things []auditThing // what went, for the audit file
 }
 
 func groupDeleteView() view {
@@ -354,8 +357,8 @@ func runGroupDelete(ctx context.Context, c *call) (*result, error) {
 			r.failed(c.at(g.Err, g.Target))
 			continue
 		}
-		if _, ok := g.Value[name]; ok {
-			holders = append(holders, &groupDeleteItem{Broker: g.Target.String(), TopicsRemoved: []string{}, target: g.Target})
+		if cfg, ok := g.Value[name]; ok {
+			holders = append(holders, &groupDeleteItem{Broker: g.Target.String(), TopicsRemoved: []string{}, target: g.Target, had: viewOfGroup(cfg)})
 		}
 		for n := range g.Value {
 			known[n] = true
@@ -407,28 +410,14 @@ func (c *call) deleteGroup(ctx context.Context, r *result, name string, holders 
 		// mqadmin leaves offsets unless -r, and topics when one broker is named.
 		clean, topics = c.on("remove-offset"), c.str("cluster") != ""
 	}
-	steadily, done := steady(ctx)
-	defer done()
-	for _, h := range holders {
-		r.add(h)
-		if c.dryRun() {
-			r.done++
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			r.failed(c.at(err, h.target))
-			continue
-		}
-		if err := c.client.DeleteGroup(steadily, h.target.Addr, name, clean); err != nil {
-			r.failed(c.at(err, h.target))
-			continue
-		}
-		h.Deleted, h.OffsetsRemoved, r.change.Applied = true, clean, true
-		r.done++
-		if topics {
-			c.deleteRetryTopics(steadily, r, name, h)
-		}
+	edits := make([]*edit, len(holders))
+	for i, h := range holders {
+		edits[i] = &edit{target: h.target, items: []any{h},
+			write:  func(ctx context.Context) (bool, error) { return c.deleteGroupAt(ctx, name, h, clean, topics) },
+			revert: func(ctx context.Context) error { return c.bringBack(ctx, h.target, h.things) },
+			things: func() []auditThing { return h.things }}
 	}
+	c.carryOut(ctx, r, edits)
 	if topics && r.change.Applied && !admin.IsAddress(c.str("broker")) {
 		for _, t := range retryTopics(name) {
 			c.forgetTopic(ctx, r, t, c.str("cluster"))
@@ -436,11 +425,45 @@ func (c *call) deleteGroup(ctx context.Context, r *result, name string, holders 
 	}
 }
 
+// deleteGroupAt deletes a group at one broker and notes what it was.
+func (c *call) deleteGroupAt(ctx context.Context, name string, h *groupDeleteItem, clean, topics bool) (sent bool, err error) {
+	// In an order whose reverse works: a group must be there before its offsets.
+	h.things = nil
+	if clean {
+		offsets, err := c.offsetsAt(ctx, h.target, name, "")
+		if err != nil {
+			return false, err
+		}
+		for _, o := range offsets {
+			h.things = append(h.things, auditThing{Target: h.Broker, Addr: h.target.Addr, Key: offsetKey(name, o.Topic, o.QueueID), Before: rawJSON(o.ConsumerOffset), After: rawJSON(nil)})
+		}
+	}
+	h.things = append(h.things, thingOf(h.target, kindGroup+"/"+name, h.had, nil, nil))
+	if err := c.client.DeleteGroup(ctx, h.target.Addr, name, clean); err != nil {
+		return false, err
+	}
+	h.Deleted, h.OffsetsRemoved = true, clean
+	if topics {
+		return true, c.deleteRetryTopics(ctx, name, h)
+	}
+	return true, nil
+}
+
+// bringBack makes deleted things again, for --on-error rollback.
+func (c *call) bringBack(ctx context.Context, t admin.Target, things []auditThing) error {
+	for _, x := range slices.Backward(things) {
+		if err := c.writeThing(ctx, t, x.Key, nil, stateFrom(x.Before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func retryTopics(group string) []string { return []string{"%RETRY%" + group, "%DLQ%" + group} }
 
-func (c *call) deleteRetryTopics(ctx context.Context, r *result, name string, h *groupDeleteItem) {
+func (c *call) deleteRetryTopics(ctx context.Context, name string, h *groupDeleteItem) error {
 	for _, t := range retryTopics(name) {
-		_, err := c.client.TopicConfig(ctx, h.target.Addr, t)
+		cfg, err := c.client.TopicConfig(ctx, h.target.Addr, t)
 		var missing *admin.NotFound
 		if errors.As(err, &missing) {
 			continue
@@ -449,11 +472,12 @@ func (c *call) deleteRetryTopics(ctx context.Context, r *result, name string, h 
 			err = c.client.DeleteTopic(ctx, h.target.Addr, t)
 		}
 		if err != nil {
-			r.failed(c.at(err, h.target))
-			continue
+			return err
 		}
 		h.TopicsRemoved = append(h.TopicsRemoved, t)
+		h.things = append(h.things, thingOf(h.target, kindTopic+"/"+t, viewOfTopic(*cfg), nil, nil))
 	}
+	return nil
 }
 
 // forgetTopic removes a topic from every nameserver.

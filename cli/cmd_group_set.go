@@ -31,37 +31,11 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	c.groupWarnings(ctx, r, patch, targets, plans)
-	stopped := false
-	for _, it := range plans {
-		r.add(it)
-		switch {
-		case c.dryRun():
-			r.done++
-			continue
-		case !it.Changed:
-			it.Verified = true
-			r.done++
-			continue
-		case stopped || ctx.Err() != nil:
-			m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", it.target)
-			if ctx.Err() != nil {
-				m = c.at(ctx.Err(), it.target)
-			}
-			m.Target, m.Addr = it.target.String(), it.Addr
-			r.failed(m)
-			continue
-		}
-		if err := c.writeGroup(ctx, it); err != nil {
-			r.failed(c.at(err, it.target))
-			stopped = true
-			if it.Applied {
-				r.change.Applied = true
-			}
-			continue
-		}
-		r.change.Applied = true
-		r.done++
+	edits := make([]*edit, len(plans))
+	for i, it := range plans {
+		edits[i] = c.groupEdit(it)
 	}
+	c.carryOut(ctx, r, edits)
 	return r, nil
 }
 

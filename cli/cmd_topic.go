@@ -44,20 +44,20 @@ func topicCommands() []*command {
 		topicListCommand(), topicGetCommand(),
 		{
 			path: "topic set", old: "updateTopic", summary: "change settings of a topic; only what is given changes", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
-			run: runTopicSet, schema: "mqctl.topic.set/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial, ExitAborted}, view: set,
+			run: runTopicSet, schema: "mqctl.topic.set/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitAborted, ExitChanges}, view: set,
 			examples: []string{"mqctl topic set orders --write-queues 16 --read-queues 16", "mqctl topic set orders --perm r --dry-run", "mqctl updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t orders -r 16 -w 16"},
 			flags: append(topicSetFlags(), flagSpec{key: "create-only", kind: kindBool, help: "fail when the topic exists"},
 				flagSpec{key: "must-exist", kind: kindBool, help: "fail when the topic does not exist"}),
 		},
 		{
 			path: "topic create", summary: "create a topic", args: "TOPIC", min: 1, max: 1, run: runTopicSet,
-			schema: "mqctl.topic.create/v1", attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: set,
+			schema: "mqctl.topic.create/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges}, view: set,
 			examples: []string{"mqctl topic create orders", "mqctl topic create orders --write-queues 4 --read-queues 4 --wait"},
 			flags:    topicSetFlags(),
 		},
 		{
 			old: "updateTopicPerm", summary: "change the permission of a topic", run: runTopicSet, schema: "mqctl.topic.set/v1",
-			attrs: mutates, exits: []int{ExitNotFound, ExitPartial}, view: perm, twin: "topic set NAME --perm rw",
+			attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges}, view: perm, twin: "topic set NAME --perm rw",
 			examples: []string{"mqctl updateTopicPerm -n 127.0.0.1:9876 -c DefaultCluster -t orders -p 4"},
 			flags: append(oldTarget(),
 				flagSpec{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},

@@ -31,7 +31,11 @@ func runTopicSet(ctx context.Context, c *call) (*result, error) {
 	if err := c.shrinkCheck(ctx, plans); err != nil {
 		return nil, err
 	}
-	c.applyTopic(ctx, r, patch, plans)
+	edits := make([]*edit, len(plans))
+	for i, it := range plans {
+		edits[i] = c.topicEdit(it)
+	}
+	c.carryOut(ctx, r, edits)
 	if r.change.Applied && patch.orderTouched() {
 		c.orderConfig(ctx, r, patch.name, plans)
 	}
@@ -77,38 +81,6 @@ func (p *topicPatch) plans(ctx context.Context, c *call, r *result, targets []ad
 }
 
 func (p *topicPatch) orderTouched() bool { return slices.Contains(p.keys, "order") }
-
-func (c *call) applyTopic(ctx context.Context, r *result, patch *topicPatch, plans []*topicSetItem) {
-	stopped := false
-	for _, it := range plans {
-		r.add(it)
-		switch {
-		case c.dryRun():
-			r.done++
-			continue
-		case !it.Changed:
-			it.Verified = true
-			r.done++
-			continue
-		case stopped || ctx.Err() != nil:
-			m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", it.target)
-			if ctx.Err() != nil {
-				m = c.at(ctx.Err(), it.target)
-			}
-			m.Target, m.Addr = it.target.String(), it.Addr
-			r.failed(m)
-			continue
-		}
-		err := c.writeTopic(ctx, it, patch.attributes)
-		r.change.Applied = r.change.Applied || it.Applied
-		if err != nil {
-			r.failed(c.at(err, it.target))
-			stopped = true
-			continue
-		}
-		r.done++
-	}
-}
 
 // orderConfig writes the list of an ordered topic's queues into the
 // nameservers' key table, as mqadmin does: broker-a:8;broker-b:8. With one
@@ -276,12 +248,13 @@ type topicDeleteItem struct {
 	Groups   []string `json:"groups"`
 
 	target admin.Target
+	had    topicConfig
 }
 
 func topicDeleteCommand() *command {
 	return &command{
 		path: "topic delete", old: "deleteTopic", summary: "remove a topic from all brokers and nameservers", args: "TOPIC", min: 1, max: 1, argFrom: "topic",
-		run: runTopicDelete, schema: "mqctl.topic.delete/v1", attrs: mutates | destructive, exits: []int{ExitNotFound, ExitPartial, ExitAborted},
+		run: runTopicDelete, schema: "mqctl.topic.delete/v1", attrs: mutates | destructive | planned, exits: []int{ExitNotFound, ExitPartial, ExitAborted, ExitChanges},
 		examples: []string{"mqctl topic delete orders --dry-run", "mqctl topic delete orders --yes --wait", "mqctl deleteTopic -n 127.0.0.1:9876 -c DefaultCluster -t orders"},
 		flags: []flagSpec{
 			{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
@@ -325,7 +298,9 @@ func runTopicDelete(ctx context.Context, c *call) (*result, error) {
 		case now.Err != nil:
 			r.failed(c.at(now.Err, now.Target))
 		case now.Value != nil:
-			holders = append(holders, c.topicHolder(ctx, now.Target, name))
+			h := c.topicHolder(ctx, now.Target, name)
+			h.had = viewOfTopic(*now.Value)
+			holders = append(holders, h)
 		}
 	}
 	routed := false
@@ -383,25 +358,17 @@ func topicImpact(holders []*topicDeleteItem) string {
 }
 
 func (c *call) deleteTopic(ctx context.Context, r *result, name string, holders []*topicDeleteItem) {
-	steadily, done := steady(ctx)
-	defer done()
-	for _, h := range holders {
-		r.add(h)
-		if c.dryRun() {
-			r.done++
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			r.failed(c.at(err, h.target))
-			continue
-		}
-		if err := c.client.DeleteTopic(steadily, h.target.Addr, name); err != nil {
-			r.failed(c.at(err, h.target))
-			continue
-		}
-		h.Deleted, r.change.Applied = true, true
-		r.done++
+	edits := make([]*edit, len(holders))
+	for i, h := range holders {
+		edits[i] = &edit{target: h.target, items: []any{h}, // its messages cannot be brought back
+			write: func(ctx context.Context) (bool, error) {
+				err := c.client.DeleteTopic(ctx, h.target.Addr, name)
+				h.Deleted = err == nil
+				return h.Deleted, err
+			},
+			things: func() []auditThing { return []auditThing{thingOf(h.target, kindTopic+"/"+name, h.had, nil, nil)} }}
 	}
+	c.carryOut(ctx, r, edits)
 	if len(r.errors) > 0 || c.str("broker") != "" {
 		return // a broker still has it and would register it again
 	}

@@ -28,12 +28,13 @@ const (
 	asPairs          // a map as k=v,k=v
 	asBody           // somebody's text: escaped in a pipe, not changed
 	asSplit          // a pullSplit in percent
+	asChanges        // settings as key=before->after
 )
 
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList, asPairs, asBody:
+	case asText, asTime, asPerm, asList, asPairs, asBody, asChanges:
 		return false
 	default:
 		return true
@@ -64,6 +65,8 @@ func (s *style) cell(v any, f format) string {
 		text = joined(v)
 	case asPairs:
 		text = joinedPairs(v)
+	case asChanges:
+		text = joinedChanges(v)
 	case asSplit:
 		if split, ok := v.(pullSplit); ok {
 			text = split.percent(s.terminal)
@@ -86,6 +89,16 @@ func (s *style) cell(v any, f format) string {
 		text = strings.Join(strings.Fields(text), "_")
 	}
 	return text
+}
+
+// joinedChanges is a list of changed settings as one text.
+func joinedChanges(v any) string {
+	list, _ := v.([]settingChange)
+	parts := make([]string, len(list))
+	for i, ch := range list {
+		parts[i] = ch.Key + "=" + valueText(ch.Before) + "->" + valueText(ch.After)
+	}
+	return strings.Join(parts, ",")
 }
 
 // escaped writes a text as one word with Go's escapes, so that it can be read

@@ -79,6 +79,7 @@ type groupSetItem struct {
 	After    groupConfig     `json:"after"`
 	Changes  []settingChange `json:"changes"`
 
+	before *subgroup.Config
 	after  subgroup.Config
 	target admin.Target
 }
@@ -228,7 +229,7 @@ func (p *groupPatch) apply(g subgroup.Config) subgroup.Config {
 // plan works out one broker's item from what it has now (nil: no such group).
 // Where the group is missing, it becomes what like, another broker's, is.
 func (p *groupPatch) plan(t admin.Target, now, like *subgroup.Config) *groupSetItem {
-	it := &groupSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil}
+	it := &groupSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil, before: now}
 	base := newGroup(p.name)
 	if now == nil && like != nil && !p.replace {
 		base = *like
@@ -288,8 +289,6 @@ func (c *call) groupsNow(ctx context.Context, targets []admin.Target, name strin
 
 // write sends the group and reads it back.
 func (c *call) writeGroup(ctx context.Context, it *groupSetItem) error {
-	ctx, done := steady(ctx)
-	defer done()
 	send := it.after
 	send.Attributes = map[string]string{} // on the wire these are changes, and there are none
 	if err := c.client.PutGroup(ctx, it.Addr, send); err != nil {

@@ -278,7 +278,7 @@ func moveOf(group string, t admin.Target, q *queueState, after int64, online boo
 // offsetEdit makes a planned move an edit. An offset that did not exist before
 // cannot be taken away again: brokers know no such request.
 func (c *call) offsetEdit(it *offsetMoveItem) *edit {
-	e := &edit{target: it.target, item: it, same: !it.Changed,
+	e := &edit{target: it.target, items: []any{it}, same: !it.Changed,
 		write: func(ctx context.Context) (bool, error) { return c.moveOffset(ctx, it) },
 		things: func() []auditThing {
 			return []auditThing{{Target: it.target.String(), Addr: it.target.Addr, Key: offsetKey(it.Group, it.Topic, it.QueueID),

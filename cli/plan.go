@@ -17,8 +17,8 @@ import (
 // edit is one part of a plan: one thing at one broker or nameserver.
 type edit struct {
 	target admin.Target
-	item   any  // what the result says about it; write and revert keep it true
-	same   bool // the target has the values already
+	items  []any // what the result says about it; write and revert keep them true
+	same   bool  // the target has the values already
 	// write changes the target and reads it back. sent says that the target may
 	// have the change, whatever err is.
 	write func(ctx context.Context) (sent bool, err error)
@@ -27,6 +27,7 @@ type edit struct {
 	// things is what the change did, for the audit file.
 	things func() []auditThing
 
+	notes    []Message // warnings of write
 	sent, ok bool
 	err      error
 }
@@ -43,7 +44,7 @@ const (
 // others. The items are in r afterwards, and what was done is in the audit file.
 func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
 	for _, e := range edits {
-		r.add(e.item)
+		r.add(e.items...)
 	}
 	if c.dryRun() {
 		r.done += len(edits)
@@ -62,6 +63,7 @@ func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
 			r.failed(c.notTried(ctx, e.target))
 		}
 		r.change.Applied = r.change.Applied || e.sent
+		r.warnings = append(r.warnings, e.notes...)
 	}
 	if len(r.errors) > 0 && c.str("on-error") == onErrorRollback {
 		c.rollBack(ctx, r, edits)
@@ -202,7 +204,7 @@ func (r *result) wouldChange() bool {
 	return false
 }
 
-// editsSame builds the error of a value that was read back and is another.
+// notVerified is the error of a value that was read back and is another.
 func notVerified(t fmt.Stringer, why string) *Message {
 	return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but shows another value", t).because("%s", why)
 }

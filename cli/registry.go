@@ -135,6 +135,7 @@ func newRegistry() *registry {
 		devCommands(), knowledgeCommands(), contextCommands(),
 		shellCommands(),
 		storeCommands(),
+		planCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"reflect"
 	"sort"
 	"strings"
@@ -112,6 +113,9 @@ func addFields(t reflect.Type, props *picked, required *[]string) {
 
 // typeSchema describes one value.
 func typeSchema(t reflect.Type, tag reflect.StructTag) picked {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return picked{} // any value
+	}
 	null := false
 	for t.Kind() == reflect.Pointer {
 		t, null = t.Elem(), true

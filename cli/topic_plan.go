@@ -50,6 +50,7 @@ type topicSetItem struct {
 	After    topicConfig     `json:"after"`
 	Changes  []settingChange `json:"changes"`
 
+	before *topic.Config
 	after  topic.Config
 	target admin.Target
 }
@@ -68,7 +69,6 @@ type topicPatch struct {
 	mustExist  bool
 	steps      []func(*topic.Config)
 	keys       []string
-	attributes string
 	set        map[string]string
 	unset      []string
 }
@@ -115,7 +115,6 @@ func topicPatchOf(c *call) (*topicPatch, error) {
 		if p.set, p.unset, err = parseAttributes(text); err != nil {
 			return nil, err
 		}
-		p.attributes = text
 		p.keys = append(p.keys, "attributes")
 	}
 	if c.cmd.path == "topic set" && !c.old && len(p.keys) == 0 && !p.replace {
@@ -179,7 +178,7 @@ func parsePerm(text, flag string) (int, error) {
 // plan works out one broker's item from what it has now (nil: no such topic).
 // Where the topic is missing, it becomes what like, another broker's, is.
 func (p *topicPatch) plan(t admin.Target, now, like *topic.Config) *topicSetItem {
-	it := &topicSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil}
+	it := &topicSetItem{Broker: t.String(), Addr: t.Addr, target: t, Created: now == nil, before: now}
 	base := newTopic(p.name)
 	if now == nil && like != nil && !p.replace {
 		base = *like
@@ -226,16 +225,12 @@ func (c *call) topicsNow(ctx context.Context, targets []admin.Target, name strin
 }
 
 // writeTopic sends the topic and reads it back.
-func (c *call) writeTopic(ctx context.Context, it *topicSetItem, attributes string) error {
-	ctx, done := steady(ctx)
-	defer done()
-	if it.Created { // everything that the topic is to have is a change
-		parts := pairs(it.after.Attributes)
-		for i := range parts {
-			parts[i] = "+" + parts[i]
-		}
-		attributes = strings.Join(parts, ",")
+func (c *call) writeTopic(ctx context.Context, it *topicSetItem) error {
+	var had map[string]string
+	if it.before != nil {
+		had = it.before.Attributes
 	}
+	attributes := attributeChanges(had, it.after.Attributes)
 	if err := c.client.PutTopic(ctx, it.Addr, it.after, attributes); err != nil {
 		return err
 	}

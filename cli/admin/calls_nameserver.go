@@ -158,24 +158,30 @@ const OrderConfigNamespace = "ORDER_TOPIC_CONFIG"
 
 // KV reads one value of the key table (101).
 func (c *Client) KV(ctx context.Context, namespace, key string) (string, error) {
-	return anyNameserver(ctx, c, func(addr string) (string, error) {
-		resp, err := c.call(ctx, addr, request{code: remoting.ReqGetKVConfig, ext: remoting.Map{"namespace": namespace, "key": key}})
-		if err != nil {
-			return "", orNotFound(err, remoting.CodeQueryNotFound, "key", namespace+"/"+key)
-		}
-		return resp.Ext["value"], nil
-	})
+	return anyNameserver(ctx, c, func(addr string) (string, error) { return c.KVAt(ctx, addr, namespace, key) })
+}
+
+// KVAt reads one value of one nameserver's key table (101).
+func (c *Client) KVAt(ctx context.Context, nameserver, namespace, key string) (string, error) {
+	resp, err := c.call(ctx, nameserver, request{code: remoting.ReqGetKVConfig, ext: remoting.Map{"namespace": namespace, "key": key}})
+	if err != nil {
+		return "", orNotFound(err, remoting.CodeQueryNotFound, "key", namespace+"/"+key)
+	}
+	return resp.Ext["value"], nil
 }
 
 // KVs reads a namespace of the key table (219).
 func (c *Client) KVs(ctx context.Context, namespace string) (map[string]string, error) {
-	return anyNameserver(ctx, c, func(addr string) (map[string]string, error) {
-		var t struct {
-			Table map[string]string `json:"table"`
-		}
-		err := c.callJSON(ctx, addr, request{code: remoting.ReqGetKVListByNamespace, ext: remoting.Map{"namespace": namespace}}, &t)
-		return t.Table, orNotFound(err, remoting.CodeQueryNotFound, "namespace", namespace)
-	})
+	return anyNameserver(ctx, c, func(addr string) (map[string]string, error) { return c.KVsAt(ctx, addr, namespace) })
+}
+
+// KVsAt reads a namespace of one nameserver's key table (219).
+func (c *Client) KVsAt(ctx context.Context, nameserver, namespace string) (map[string]string, error) {
+	var t struct {
+		Table map[string]string `json:"table"`
+	}
+	err := c.callJSON(ctx, nameserver, request{code: remoting.ReqGetKVListByNamespace, ext: remoting.Map{"namespace": namespace}}, &t)
+	return t.Table, orNotFound(err, remoting.CodeQueryNotFound, "namespace", namespace)
 }
 
 // PutKVAt writes one value at one nameserver (100).
