@@ -29,17 +29,20 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		start: b.start, now: b.opts.Now, allProgress: b.sync.AllOffsets}
 	handlers := map[int]handlerFunc{
 		remoting.ReqUpdateAndCreateTopic:         topics.put,
+		remoting.ReqUpdateAndCreateTopicList:     topics.putList,
 		remoting.ReqGetAllTopicConfig:            metadata.allTopics,
 		remoting.ReqDeleteTopicInBroker:          topics.remove,
 		remoting.ReqGetTopicConfig:               topics.one,
 		remoting.ReqGetSystemTopicListFromBroker: topics.system,
 		remoting.ReqQueryTopicConsumeByWho:       topics.consumers,
 
-		remoting.ReqUpdateAndCreateSubscriptionGroup: groups.put,
-		remoting.ReqGetAllSubscriptionGroupConfig:    metadata.allGroups,
-		remoting.ReqDeleteSubscriptionGroup:          groups.remove,
-		remoting.ReqGetSubscriptionGroupConfig:       groups.one,
-		remoting.ReqUpdateAndGetGroupForbidden:       groups.forbid,
+		remoting.ReqUpdateAndCreateSubscriptionGroup:     groups.put,
+		remoting.ReqUpdateAndCreateSubscriptionGroupList: groups.putList,
+		remoting.ReqSetMessageRequestMode:                (&modeAdmin{b.modes, b.topics, b.groups}).put,
+		remoting.ReqGetAllSubscriptionGroupConfig:        metadata.allGroups,
+		remoting.ReqDeleteSubscriptionGroup:              groups.remove,
+		remoting.ReqGetSubscriptionGroupConfig:           groups.one,
+		remoting.ReqUpdateAndGetGroupForbidden:           groups.forbid,
 
 		remoting.ReqInvokeBrokerToResetOffset: newResetAdmin(b).run,
 

@@ -84,3 +84,44 @@ func (m *requestModes) Replace(b []byte) error {
 	m.text.Store(&text)
 	return nil
 }
+
+// requestMode is one row of the table and the body of code 401
+// (SetMessageRequestModeRequestBody).
+type requestMode struct {
+	Topic       string `json:"topic"`
+	Group       string `json:"consumerGroup"`
+	Mode        string `json:"mode"`
+	ShareQueues int32  `json:"popShareQueueNum"`
+}
+
+// Put stores how a group takes the messages of a topic.
+func (m *requestModes) Put(row requestMode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var doc struct {
+		Map map[string]map[string]json.RawMessage `json:"messageRequestModeMap"`
+	}
+	if err := json.Unmarshal(m.JSON(), &doc); err != nil {
+		return err
+	}
+	text, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	if doc.Map[row.Topic] == nil {
+		doc.Map[row.Topic] = map[string]json.RawMessage{}
+	}
+	doc.Map[row.Topic][row.Group] = text
+	all, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	if len(all) > maxModes {
+		return fmt.Errorf("the table of request modes would have %d bytes, the limit is %d", len(all), maxModes)
+	}
+	if err := m.file.Save(all); err != nil {
+		return fmt.Errorf("save the table of request modes: %w", err)
+	}
+	m.text.Store(&all)
+	return nil
+}

@@ -212,7 +212,7 @@ var closedLines = map[string]string{
 // writes nothing to stdout but a valid envelope, and says what is wrong.
 func TestClosedPort(t *testing.T) {
 	for _, c := range commands().commands {
-		if c.absent || c.is(local) {
+		if c.absent || c.is(local) || c.path == "undo" { // undo reads the audit file first
 			continue
 		}
 		for _, old := range []bool{false, true} {

@@ -10,7 +10,6 @@ func init() {
 		"resetOffsetByTimeOld":   "resetOffsetByTimeOld -g g -t t -s now",
 		"skipAccumulatedMessage": "skipAccumulatedMessage -g g -t t",
 		"cloneGroupOffset":       "cloneGroupOffset -s a -d b -t t",
-		"undo":                   "undo",
 	} {
 		closedLines[name] = line
 	}
