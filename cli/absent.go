@@ -25,9 +25,6 @@ getConsumerStatus | g/group* t/topic* i/originClientId | client inspect | offset
 DecodeMessageId | i/messageId | message decode ID | address and time inside a message id
 getSyncStateSet | a/controllerAddress* c/clusterName b/brokerName i/interval | ha syncset | in-sync set of a controller
 getBrokerEpoch | c/clusterName b/brokerName i/interval | ha epoch | epochs of a broker
-cleanExpiredCQ | b/brokerAddr c/cluster | broker clean cq | remove consume queue files before the log
-deleteExpiredCommitLog | b/brokerAddr c/cluster | broker clean commitlog | remove commit log files past retention
-cleanUnusedTopic | b/brokerAddr c/cluster | broker clean topics | remove consume queues of unknown topics
 setCommitLogReadAheadMode | b/brokerAddr c/clusterName m/commitLogReadAheadMode* | broker config set | read-ahead of the commit log
 getColdDataFlowCtrInfo | b/brokerAddr c/clusterName | broker cold get | cold read control table
 updateColdDataFlowCtrGroupConfig | b/brokerAddr c/clusterName g/consumerGroup* v/threshold* | broker cold set | cold read threshold of a group
@@ -78,9 +75,6 @@ const absentTreeTable = `
 broker logs | log of a broker
 broker config diff | compare the settings of brokers or a file
 broker config explain | meaning of a setting
-broker clean commitlog | remove expired commit log files
-broker clean cq | remove expired consume queue files
-broker clean topics | remove consume queues of unknown topics
 broker cold get | cold read control table
 broker cold set | cold read threshold of a group
 broker cold delete | remove a cold read threshold

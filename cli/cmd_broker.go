@@ -45,6 +45,7 @@ func brokerCommands() []*command {
 		},
 		brokerStatusCommand(), brokerListCommand(), drainCommand(), undrainCommand(),
 	}
+	out = append(out, cleanCommands()...)
 	return append(out, brokerConfigCommands()...)
 }
 

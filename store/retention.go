@@ -120,11 +120,11 @@ func (s *Store) pressureAt(r *Retention, now time.Time) pressure {
 }
 
 // oldestDue is the first file of the log if it may go. The one that is written to
-// never does, nor one whose messages have no safe queue entries yet.
+// never does, nor one whose messages have no queue entries yet.
 func (s *Store) oldestDue(r *Retention, anyAge bool, now time.Time) (base int64, due bool) {
 	base = s.log.Min()
 	next, more := s.log.Next(base)
-	if !more || base+s.log.SegmentBytes() > min(s.log.Flushed(), s.dispatched.Load()) {
+	if !more || base+s.log.SegmentBytes() > s.dispatched.Load() {
 		return base, false
 	}
 	return base, anyAge || s.isOld(r, next, now)
@@ -148,7 +148,7 @@ func (s *Store) isOld(r *Retention, next int64, now time.Time) bool {
 // countDue is how many files are old at now, of at most most.
 func (s *Store) countDue(r *Retention, now time.Time, most int) int {
 	n := 0
-	limit := min(s.log.Flushed(), s.dispatched.Load())
+	limit := s.dispatched.Load()
 	for base := s.log.Min(); n < most; n++ {
 		next, more := s.log.Next(base)
 		if !more || base+s.log.SegmentBytes() > limit || !s.isOld(r, next, now) {
