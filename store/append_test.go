@@ -222,6 +222,54 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
+// What a full disk keeps of a write and does not let zero is gone before the next
+// message, and before a stop counts as clean.
+func TestFailedWriteCannotBeCleared(t *testing.T) {
+	mem := vfs.NewMem()
+	inj := vfs.NewInjector(mem)
+	s, _ := open(t, small(inj))
+	put(t, s, "orders", 0, "one")
+	full := func() { // a part of one write fits, then nothing does
+		inj.Fail(vfs.Fault{Op: vfs.OpWrite, Path: "commitlog/", Err: syscall.ENOSPC, Partial: 150, Left: 1})
+		inj.Fail(vfs.Fault{Op: vfs.OpWrite, Path: "commitlog/", Err: syscall.ENOSPC})
+	}
+	full()
+	for range 3 {
+		b := &store.Batch{}
+		b.Add(s, s.Queue("orders", 0), draft("orders", 0, strings.Repeat("lost", 100)), 0)
+		if s.AppendAll(b); b.Items[0].Status != store.ServiceNotAvailable {
+			t.Fatalf("%v", b.Items[0].Status)
+		}
+		s.CheckDisk()
+	}
+	o := small(mem.ProcessKillClone())
+	again, rec := open(t, o)
+	if got := readAll(t, again, again.Lookup([]byte("orders"), 0)); len(got) != 1 || rec.CutBytes == 0 {
+		t.Errorf("%d messages after a crash, %+v", len(got), rec)
+	}
+	closeStore(t, again)
+	inj.Heal()
+	if it := put(t, s, "orders", 0, "2"); it.QueueOffset != 1 {
+		t.Errorf("queue offset %d, want 1", it.QueueOffset)
+	}
+	o = small(mem.ProcessKillClone())
+	again, rec = open(t, o)
+	if got := readAll(t, again, again.Lookup([]byte("orders"), 0)); len(got) != 2 || rec.CutBytes != 0 {
+		t.Errorf("%d messages, %+v", len(got), rec)
+	}
+	closeStore(t, again)
+	full()
+	b := &store.Batch{}
+	b.Add(s, s.Queue("orders", 0), draft("orders", 0, strings.Repeat("lost", 100)), 0)
+	s.AppendAll(b)
+	if err := s.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("close with bytes behind the end: %v", err)
+	}
+	if _, err := mem.Stat("/store/abort"); err != nil {
+		t.Errorf("the stop counts as clean: %v", err)
+	}
+}
+
 func TestSickDisk(t *testing.T) {
 	inj := vfs.NewInjector(vfs.NewMem())
 	s, _ := open(t, small(inj))

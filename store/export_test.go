@@ -39,3 +39,6 @@ func ParseProperties(text []byte) (p Properties) {
 
 // RetainOnce is one run of retention.
 func (s *Store) RetainOnce() { s.retainOnce(context.Background()) }
+
+// LeavingBytes are those of expired files that still take space.
+func (s *Store) LeavingBytes() int64 { return s.retain.leavingBytes.Load() }

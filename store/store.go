@@ -245,6 +245,9 @@ func (s *Store) settle() error {
 	if err := s.sick.Load(); err != nil {
 		return *err
 	}
+	if err := s.log.ClearTail(); err != nil {
+		return fmt.Errorf("clear what a failed write left in the commit log: %w", err)
+	}
 	if err := s.log.DropReady(); err != nil {
 		return fmt.Errorf("remove the unused commit log file: %w", err)
 	}

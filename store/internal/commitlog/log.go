@@ -55,6 +55,9 @@ type Log struct {
 	holes   atomic.Pointer[[]Hole] // in their order; nil: none
 
 	active *segment // where end lies; guarded by the caller's append lock; nil: none yet
+	// stale is up to where a write that failed may have left bytes in the active
+	// segment; guarded by the append lock. At or before end: there are none.
+	stale int64
 
 	ready  atomic.Pointer[segment] // the next one, made ahead
 	makeMu sync.Mutex              // guards making and removing files
@@ -125,8 +128,9 @@ func (l *Log) Room() int64 {
 }
 
 // Write appends p, which fits into Room, in one write. On failure nothing is
-// appended, and what the disk got of it is zeroed again; if even that fails the
-// second result is true: the log must not be written any more. Append lock.
+// appended, and what the disk got of it is zeroed again, now or, if the disk is too
+// full even for that, before the next write; if it fails otherwise the second result
+// is true: the log must not be written any more. Append lock.
 func (l *Log) Write(p []byte) (err error, sick bool) {
 	if err, sick = l.WriteBulk(p); err == nil {
 		l.tail.append(l.end.Load()-int64(len(p)), p)
@@ -138,18 +142,44 @@ func (l *Log) Write(p []byte) (err error, sick bool) {
 // in memory.
 func (l *Log) WriteBulk(p []byte) (err error, sick bool) {
 	end := l.end.Load()
+	if l.stale > end {
+		if err := l.zeroStale(); err != nil {
+			return err, !vfs.DiskFull(err)
+		}
+	}
 	n, err := l.active.f.WriteAt(p, end-l.active.base)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		if _, zerr := l.active.f.WriteAt(make([]byte, len(p)), end-l.active.base); zerr != nil {
-			return err, true
+		// What was not written may have no blocks: only the rest can be zeroed.
+		if l.stale = end + int64(n); l.stale > end {
+			zerr := l.zeroStale()
+			return err, zerr != nil && !vfs.DiskFull(zerr)
 		}
 		return err, false
 	}
 	l.end.Store(end + int64(len(p)))
 	return nil, false
+}
+
+// ClearTail makes sure that nothing lies behind the end, not even what a failed write
+// left there. Append lock.
+func (l *Log) ClearTail() error {
+	if l.stale <= l.end.Load() {
+		return nil
+	}
+	return l.zeroStale()
+}
+
+// zeroStale clears what a failed write left behind the end.
+func (l *Log) zeroStale() error {
+	end := l.end.Load()
+	if _, err := l.active.f.WriteAt(make([]byte, l.stale-end), end-l.active.base); err != nil {
+		return err
+	}
+	l.stale = end
+	return nil
 }
 
 // Roll ends the active segment with a blank and goes to the next one. It

@@ -60,6 +60,7 @@ func (l *Log) SegmentEnd(pos int64) int64 { return pos - pos%l.segBytes + l.segB
 // is the rest of the padding behind a blank, and stays zero. Append lock.
 func (l *Log) SkipRest() {
 	if l.active != nil {
+		_ = l.ClearTail() // a recovery would clear it too
 		l.end.Store(l.active.base + l.segBytes)
 	}
 }
@@ -100,7 +101,7 @@ func (l *Log) drop(pos int64, keep []*segment) error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	old := *l.segs.Load()
-	l.active = nil
+	l.active, l.stale = nil, 0 // the caller clears what lies behind pos
 	if n := len(keep); n > 0 {
 		l.active = keep[n-1]
 	}
