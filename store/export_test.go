@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"bytes"
+	"context"
+)
 
 // What crash tests drive by hand instead of Run.
 
@@ -28,6 +31,20 @@ func RewriteCutNote(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	return c.encode(), nil
+}
+
+// RewriteSnapshot decodes the file mqctl/queues, whose checksum is made right first, and
+// encodes it again.
+func RewriteSnapshot(b []byte) ([]byte, error) {
+	b = bytes.Clone(b[:bytes.LastIndexByte(b, '\n')+1])
+	if i := bytes.LastIndex(b, []byte("\ncrc ")); i >= 0 {
+		b = b[:i+1]
+	}
+	sn, err := decodeSnapshot(seal(bytes.NewBuffer(b)))
+	if err != nil {
+		return nil, err
+	}
+	return sn.encode(), nil
 }
 
 // ParseProperties is what the store finds in property text.

@@ -89,7 +89,7 @@ func openHoles(o Options) (f *holeFiller, err error) {
 	if s.lock, err = o.FS.Lock(filepath.Join(o.Dir, "lock")); err != nil {
 		return nil, err
 	}
-	if f.inv, err = s.inspect(&Recovery{}); err != nil {
+	if f.inv, err = s.inspect(&Recovery{}, false); err != nil {
 		return nil, err
 	}
 	if !f.inv.lastWriter {

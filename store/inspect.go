@@ -27,8 +27,9 @@ type inventory struct {
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
 	holes      []commitlog.Hole
-	hasIndex   bool  // there are index files
-	cut        int64 // where a cut that was under way makes the log end, -1 if none was
+	hasIndex   bool      // there are index files
+	snapshot   *snapshot // of the queues, which are not listed then; nil: none that counts
+	cut        int64     // where a cut that was under way makes the log end, -1 if none was
 }
 
 type queueFiles struct {
@@ -38,16 +39,23 @@ type queueFiles struct {
 	batch bool
 }
 
-// inspect reads names and sizes and refuses what cannot be opened.
-func (s *Store) inspect(rec *Recovery) (*inventory, error) {
+// inspect reads names and sizes and refuses what cannot be opened. With trust, a
+// snapshot of the last clean stop replaces the list of the queues.
+func (s *Store) inspect(rec *Recovery, trust bool) (*inventory, error) {
 	inv := &inventory{}
 	if err := s.inspectLog(inv, rec); err != nil {
 		return nil, err
 	}
-	if err := s.inspectQueues(inv, rec); err != nil {
+	if err := s.inspectState(inv, rec); err != nil {
 		return nil, err
 	}
-	if err := s.inspectBatchQueues(inv, rec); err != nil {
+	if trust {
+		if sn := s.findSnapshot(inv); sn != nil {
+			sn.use(s, inv)
+			return inv, nil
+		}
+	}
+	if err := s.listQueues(inv, rec); err != nil {
 		return nil, err
 	}
 	units := slices.ContainsFunc(inv.queues, func(q queueFiles) bool { return len(q.files) > 0 })
@@ -58,7 +66,15 @@ func (s *Store) inspect(rec *Recovery) (*inventory, error) {
 			Try:   "mount or restore the commit log; to give up all messages, move consumequeue and index away",
 		}
 	}
-	return inv, s.inspectState(inv, rec)
+	return inv, nil
+}
+
+// listQueues lists the files of all queues.
+func (s *Store) listQueues(inv *inventory, rec *Recovery) error {
+	if err := s.inspectQueues(inv, rec); err != nil {
+		return err
+	}
+	return s.inspectBatchQueues(inv, rec)
 }
 
 func (s *Store) inspectLog(inv *inventory, rec *Recovery) error {

@@ -195,6 +195,9 @@ func (s *Store) mark(clean bool) error {
 	if err := s.writeProgress(pos, clean); err != nil {
 		return err
 	}
+	if clean {
+		s.writeSnapshot()
+	}
 	k.marked, k.lastMark = pos, time.Now()
 	k.took = time.Since(begin)
 	s.cool(dirty)

@@ -44,12 +44,15 @@ func (s *Store) open(rec *Recovery) error {
 	if err != nil {
 		return fmt.Errorf("finish a cut of the log: %w", err)
 	}
-	inv, err := s.inspect(rec)
+	inv, err := s.inspect(rec, true)
 	if err != nil {
 		return err
 	}
 	inv.cut = cut
 	if err := s.writeAbort(); err != nil {
+		return err
+	}
+	if err := s.dropSnapshot(); err != nil {
 		return err
 	}
 	if err := s.makeFolders(); err != nil {

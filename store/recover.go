@@ -41,6 +41,7 @@ type recovery struct {
 	shifted   int   // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	batches   map[*Queue]*batchState
+	restored  bool // the queues are as the snapshot of a clean stop has them
 	buf       []byte
 	meter     meter
 }
@@ -134,6 +135,15 @@ func (r *recovery) startIndex() error {
 
 // loadQueues finds the end of each queue below the limit.
 func (r *recovery) loadQueues() error {
+	if sn := r.inv.snapshot; sn != nil {
+		if r.trusted {
+			r.restore(sn)
+			return nil
+		}
+		if err := r.s.listQueues(r.inv, r.rec); err != nil {
+			return err
+		}
+	}
 	var g errgroup.Group
 	g.SetLimit(2 * runtime.GOMAXPROCS(0))
 	for _, qf := range r.inv.queues {
@@ -404,7 +414,7 @@ func (r *recovery) finish(end int64) error {
 	var failed error
 	minPhys := s.log.Min()
 	s.queues.each(func(q *Queue) {
-		if failed == nil {
+		if failed == nil && !r.restored {
 			failed = r.finishQueue(q, minPhys)
 		}
 	})

@@ -177,6 +177,7 @@ func (c *Committer) apply(group []*change) (any bool, line []byte) {
 	}
 	return any, line
 }
+
 // guard turns a panic of the owner's code into an error: it may run on the
 // goroutine of somebody else, and the others of the group must hear the end.
 func guard(f func() error) (err error) {

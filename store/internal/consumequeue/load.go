@@ -8,6 +8,21 @@ import (
 	"mqctl/store/internal/segfile"
 )
 
+// Extent is what Restore needs: the units, and the position behind the last file, -1 if
+// there is none.
+func (q *Queue) Extent() (first, end, nextBase int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first, q.end, q.nextBase
+}
+
+// Restore is Load of a queue that is known to be as Extent said, all units written.
+func (q *Queue) Restore(first, end, nextBase int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.first, q.end, q.written, q.ringFrom, q.nextBase = first, end, end, end, nextBase
+}
+
 // Load reads which files the queue has and finds the end of its units: the
 // first that is invalid, or whose message lies at or behind limit (the units
 // from there on are to be rebuilt from the log). Nothing is changed on disk.
