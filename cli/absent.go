@@ -106,7 +106,6 @@ message trace | trace of one message
 message resend | send a message again
 message decode | what is inside a message id
 stats latency | put and pull percentiles
-top | live full-screen view
 events | stream of changes
 check broker | brokers for monitoring
 check lag | backlog for monitoring

@@ -160,6 +160,7 @@ var closedLines = map[string]string{
 	"topic route":       "topic route t",
 	"topic status":      "topic status t",
 	"offset list":       "offset list g",
+	"top":               "top --once",
 	"client list":       "client list",
 	"message send":      "message send t --body x",
 	"message get":       "message get 7F0000010000000100000000000000AA",

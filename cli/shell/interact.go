@@ -28,7 +28,10 @@ func (s *Session) Interact(ctx context.Context, editor LineEditor) int {
 		text, commands, err := s.read(ctx)
 		var wrong *SyntaxError
 		switch {
-		case ctx.Err() != nil, errors.Is(err, io.EOF):
+		case ctx.Err() != nil:
+			s.say("") // whoever comes next begins at a new line
+			return s.status
+		case errors.Is(err, io.EOF):
 			return s.status
 		case errors.Is(err, ErrInterrupt):
 			continue
