@@ -231,7 +231,7 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		if err != nil {
 			return err
 		}
-		noteForeign(rec, foreign)
+		s.noteForeign(rec, foreign)
 		size, err := segfile.CheckSizes(dir, files, inv.batchFile, 0)
 		if err == nil && size%consumequeue.BatchUnitBytes != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of %d", size, consumequeue.BatchUnitBytes)}

@@ -75,6 +75,12 @@ func (f Finding) String() string {
 	return b.String()
 }
 
+// add appends a finding, and its sentence to the notes.
+func (rec *Recovery) add(f Finding) {
+	rec.Findings = append(rec.Findings, f)
+	rec.Notes = append(rec.Notes, f.String())
+}
+
 // logFile names the commit log file that holds pos, and where in it that is.
 func (s *Store) logFile(pos int64) (file string, offset int64) {
 	size := s.log.SegmentBytes()

@@ -35,7 +35,9 @@ type golden struct {
 }
 
 // goldenMessages are listed only where the store is no damaged copy of another.
-type goldenMessages []struct {
+type goldenMessages []goldenMessage
+
+type goldenMessage struct {
 	Topic          string
 	QueueID        int32 `json:"queueId"`
 	QueueOffset    int64
@@ -56,6 +58,7 @@ func (m *goldenMessages) UnmarshalJSON(b []byte) error {
 type goldenQueue struct {
 	Min, Max, Next int64
 	Readable       int
+	Bad            int `json:"readableButBadCrcOrUndecodable"`
 	RecordsSha256  string
 }
 
@@ -102,11 +105,15 @@ func unpack(t *testing.T, name string) (*vfs.Mem, golden, store.Options) {
 			t.Fatal(err)
 		}
 	}
+	return fsys, g, goldenOptions(fsys, g)
+}
+
+func goldenOptions(fsys vfs.FS, g golden) store.Options {
 	o := small(fsys)
 	o.CommitLogBytes, o.QueueFileBytes = 0, 0 // learned
 	o.IndexSlots, _ = strconv.Atoi(g.Settings["maxHashSlotNum"])
 	o.IndexEntries, _ = strconv.Atoi(g.Settings["maxIndexNum"])
-	return fsys, g, o
+	return o
 }
 
 func splitName(t *testing.T, name string) (string, int32) {

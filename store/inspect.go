@@ -82,7 +82,7 @@ func (s *Store) inspectLog(inv *inventory, rec *Recovery) error {
 	if err != nil {
 		return err
 	}
-	noteForeign(rec, foreign)
+	s.noteForeign(rec, foreign)
 	inv.logBytes, err = segfile.CheckSizes(s.opt.CommitLogDir, files, s.opt.CommitLogBytes, DefaultCommitLogBytes)
 	inv.logFiles = files
 	return sizeError(err, "mappedFileSizeCommitLog")
@@ -99,10 +99,10 @@ func sizeError(err error, setting string) error {
 	}
 }
 
-func noteForeign(rec *Recovery, foreign []string) {
+func (s *Store) noteForeign(rec *Recovery, foreign []string) {
 	for _, path := range foreign {
-		rec.Notes = append(rec.Notes, fmt.Sprintf(
-			"%s is no data file: ignored here, but Apache does not start with it; move it away", path))
+		rec.add(Finding{Kind: StrangeFile, File: s.relative(path), Phys: -1,
+			What: path + " is no data file: ignored here, but Apache does not start with it", Try: "move it away"})
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 		if err != nil {
 			return err
 		}
-		noteForeign(rec, foreign)
+		s.noteForeign(rec, foreign)
 		size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
 		if err == nil && size%20 != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
@@ -169,7 +169,7 @@ func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	if why != "" {
-		rec.Notes = append(rec.Notes, why)
+		rec.add(Finding{Kind: SideFileDamaged, File: s.relative(s.progressFile()), Phys: -1, What: why, Done: "the whole log is scanned"})
 	}
 	index, err := s.opt.FS.ReadDir(s.indexDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -190,9 +190,8 @@ func (s *Store) inspectHoles(inv *inventory, rec *Recovery) error {
 	case errors.As(err, &bad):
 		inv.lastWriter = false
 		s.holesDue = true
-		rec.Notes = append(rec.Notes, bad.Error()+"; the whole log is scanned")
-		rec.Findings = append(rec.Findings, Finding{
-			Kind: SideFileDamaged, File: s.relative(bad.name), Phys: -1, What: bad.err.Error(), Done: "the whole log is scanned for holes",
+		rec.add(Finding{
+			Kind: SideFileDamaged, File: s.relative(bad.name), Phys: -1, What: bad.Error(), Done: "the whole log is scanned for holes",
 		})
 	case err != nil:
 		return err

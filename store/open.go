@@ -12,6 +12,7 @@ import (
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/keyindex"
 	"mqctl/store/internal/segfile"
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
 
@@ -115,8 +116,12 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	if n := len(files); n > 0 && files[n-1].Size < inv.logBytes {
-		rec.Notes = append(rec.Notes, fmt.Sprintf(
-			"%s had only %d bytes: extended with zeros", segfile.Name(files[n-1].Base), files[n-1].Size))
+		short := files[n-1]
+		rec.add(Finding{
+			Kind: ShortFile, File: s.relative(filepath.Join(s.opt.CommitLogDir, segfile.Name(short.Base))), Offset: short.Size,
+			Phys: record.PhysOffset(short.Base + short.Size), Bytes: inv.logBytes - short.Size,
+			What: fmt.Sprintf("the file has only %d bytes", short.Size), Done: "extended with zeros",
+		})
 		if err := s.log.ExtendShort(); err != nil {
 			return err
 		}
@@ -158,7 +163,9 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis,
 	})
 	if err == nil {
-		rec.Notes = append(rec.Notes, s.index.Notes()...)
+		for _, n := range s.index.Notes() {
+			rec.add(Finding{Kind: IndexDamaged, File: s.relative(s.indexDir()), Phys: -1, What: n, Done: "its entries are made again"})
+		}
 	}
 	return err
 }
@@ -171,6 +178,6 @@ func (s *Store) dropEmptyLast(dir string, files []segfile.Found, rec *Recovery) 
 		return files, nil
 	}
 	name := filepath.Join(dir, segfile.Name(files[n-1].Base))
-	rec.Notes = append(rec.Notes, name+" was empty: removed")
+	rec.add(Finding{Kind: ShortFile, File: s.relative(name), Phys: -1, What: name + " was empty", Done: "removed"})
 	return files[:n-1], s.opt.FS.Remove(name)
 }

@@ -37,8 +37,9 @@ type recovery struct {
 	damaged   bool       // records were lost in the middle
 	indexFrom int64      // records from here on go into the index
 	holes     []commitlog.Hole
-	millis    int64 // newest store time seen
-	shifted   int   // units that could not get the number of their record
+	millis    int64     // newest store time seen
+	wrong     []Finding // single units and numbers, a bounded list
+	shifted   int       // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	batches   map[*Queue]*batchState
 	restored  bool // the queues are as the snapshot of a clean stop has them
@@ -60,15 +61,13 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	end, err := r.scan()
 	for errors.Is(err, errGap) { // more than twice only if files are missing
 		r.note("a queue lacks entries, all queues are checked against the whole log")
-		r.from, r.full, r.shifted = s.log.Min(), true, 0
+		r.from, r.full, r.shifted, r.wrong = s.log.Min(), true, 0, r.wrong[:0]
 		end, err = r.scan()
 	}
 	if err != nil {
 		return err
 	}
-	if r.shifted > 0 {
-		r.note("%d messages state another number than the one they have in their queue", r.shifted)
-	}
+	r.queueReport()
 	if err := r.setEnd(end); err != nil {
 		return err
 	}
@@ -80,8 +79,7 @@ func (r *recovery) found(f Finding) {
 	if f.File == "" {
 		f.File, f.Offset = r.s.logFile(int64(f.Phys))
 	}
-	r.rec.Findings = append(r.rec.Findings, f)
-	r.rec.Notes = append(r.rec.Notes, f.String())
+	r.rec.add(f)
 }
 
 func (r *recovery) note(format string, args ...any) {
@@ -168,14 +166,12 @@ func (r *recovery) loadQueues() error {
 	return g.Wait()
 }
 
-// queueFinding says that the units of q from good on do not fit the log.
-func (r *recovery) queueFinding(q *Queue, good, end int64) {
-	at := good * consumequeue.UnitBytes
-	base := at / r.inv.unitFile * r.inv.unitFile
+// queueFinding says that the units of q from good to end do not fit the log.
+func (r *recovery) queueFinding(q *Queue, good, end int64, kind FindingKind, done string) {
 	r.found(Finding{
-		Kind: QueueWrongEntry, File: r.s.relative(filepath.Join(q.cq.Dir(), segfile.Name(base))), Offset: at - base,
+		Kind: kind, File: r.s.relative(q.cq.Dir()), Offset: good * consumequeue.UnitBytes,
 		Phys: -1, Bytes: (end - good) * consumequeue.UnitBytes,
-		What: fmt.Sprintf("queue %d of %s: the last %d entries do not fit the log", q.id, q.topic, end-good), Done: "made again from the log",
+		What: fmt.Sprintf("queue %d of %s: %d entries from number %d on do not fit the log", q.id, q.topic, end-good, good), Done: done,
 	})
 }
 
@@ -200,7 +196,8 @@ func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) 
 		return files, err
 	}
 	name := filepath.Join(q.cq.Dir(), segfile.Name(files[n-1].Base))
-	r.note("%s had only %d bytes: extended with zeros", name, files[n-1].Size)
+	r.found(Finding{Kind: ShortFile, File: r.s.relative(name), Offset: files[n-1].Size, Phys: -1, Bytes: whole - files[n-1].Size,
+		What: fmt.Sprintf("the file has only %d bytes", files[n-1].Size), Done: "extended with zeros"})
 	f, err := r.s.opt.FS.OpenReadWrite(name)
 	if err != nil {
 		return nil, err
@@ -244,7 +241,7 @@ func (r *recovery) verify(q *Queue) error {
 	q.cq.Cut(good)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queueFinding(q, good, end)
+	r.queueFinding(q, good, end, QueueWrongEntry, "cut off, and made again as far as the log has them")
 	r.from = min(r.from, max(from, r.s.log.Min()))
 	r.full = r.from <= r.s.log.Min()
 	r.trusted = false
@@ -280,6 +277,8 @@ func (r *recovery) scan() (end int64, err error) {
 		v, err := sc.Next()
 		var bad *commitlog.BadError
 		switch {
+		case err == nil && r.revived(v, last):
+			return int64(v.PhysOffset()), nil
 		case err == nil:
 			last = v.StoreMillis()
 			r.millis = max(r.millis, last)
@@ -304,6 +303,24 @@ func (r *recovery) scan() (end int64, err error) {
 		sc = log.Scan(next, false)
 		sc.Crossed = crossed
 	}
+}
+
+// revivedMillis is how much older than the one before it a record must be that a cut
+// is thought to have left: clocks are set back by less.
+const revivedMillis = 3000
+
+// revived says that a record and what follows were cut off by a recovery of Apache, which
+// does not zero what it cuts, and only line up with a newer record: they lie behind the
+// end of that recovery, and are older than what was stored after it.
+func (r *recovery) revived(v record.View, last int64) bool {
+	confirm, pos := r.inv.check.ConfirmPhys, int64(v.PhysOffset())
+	if r.inv.lastWriter || confirm <= 0 || pos <= confirm || v.StoreMillis() >= last-revivedMillis {
+		return false
+	}
+	r.found(Finding{Kind: StaleRecords, Phys: v.PhysOffset(),
+		What: fmt.Sprintf("records from %d on were cut off by an earlier recovery (it ended behind %d) and are older than what was stored after it", pos, confirm),
+		Done: "not taken"})
+	return true
 }
 
 // pass finds where the log goes on behind a bad place, and notes the hole. Not
@@ -433,14 +450,10 @@ func (r *recovery) finish(end int64) error {
 }
 
 func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
-	if light(q) {
-		end, err := q.cq.FirstFrom(r.s.log.End())
-		if err != nil {
+	if !r.trusted {
+		if err := r.cutQueue(q); err != nil {
 			return err
 		}
-		q.cq.Cut(end)
-	}
-	if !r.trusted {
 		if err := q.cq.Settle(); err != nil {
 			return err
 		}
@@ -459,6 +472,28 @@ func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
 	if !r.trusted {
 		r.s.touch(q)
 	}
+	return nil
+}
+
+// cutQueue drops the units that lead behind the end of the log, which is known by
+// now: what they led to was torn in its body only, or lies behind damage.
+func (r *recovery) cutQueue(q *Queue) error {
+	first, end := q.cq.Bounds()
+	if first == end {
+		return nil
+	}
+	if !q.batch {
+		u, err := r.unitAt(q, end-1)
+		if err != nil || u.IsVoid() || u.Phys < r.s.log.End() {
+			return err
+		}
+	}
+	good, err := q.cq.FirstFrom(r.s.log.End())
+	if err != nil || good >= end {
+		return err
+	}
+	q.cq.Cut(good)
+	r.queueFinding(q, good, end, QueueAhead, "cut off")
 	return nil
 }
 

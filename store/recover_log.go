@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mqctl/store/internal/commitlog"
+	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/segfile"
 	"mqctl/store/record"
 )
@@ -175,4 +176,68 @@ func (r *recovery) copyTail(end, n int64) error {
 		Done: "copied to mqctl/" + name + " and zeroed",
 	})
 	return nil
+}
+
+// maxWrong is how many units and numbers are named one by one, and of how many
+// queues it is said that they lacked some.
+const maxWrong = 64
+
+// misnumbered notes a record that states another number than it has in its queue.
+func (r *recovery) misnumbered(e *entry) {
+	if r.shifted++; r.shifted > maxWrong {
+		return
+	}
+	f := Finding{Kind: WrongNumber, Phys: record.PhysOffset(e.phys), Bytes: int64(e.size),
+		What: fmt.Sprintf("a message of queue %d of %s states the number %d, which is not its place", e.q.id, e.q.topic, e.offset),
+		Done: "its place counts"}
+	f.File, f.Offset = r.s.logFile(e.phys)
+	r.wrong = append(r.wrong, f)
+}
+
+// wrongUnit notes a unit that leads to another message than its own.
+func (r *recovery) wrongUnit(e *entry, old consumequeue.Unit) {
+	if len(r.wrong) >= 2*maxWrong {
+		return
+	}
+	r.wrong = append(r.wrong, Finding{
+		Kind: QueueWrongEntry, File: r.s.relative(e.q.cq.Dir()), Offset: e.offset * consumequeue.UnitBytes, Phys: -1, Bytes: consumequeue.UnitBytes,
+		What: fmt.Sprintf("entry %d of queue %d of %s leads to %d, its message is at %d", e.offset, e.q.id, e.q.topic, old.Phys, e.phys),
+		Done: "written again",
+	})
+}
+
+// queueReport says what the scan changed in queues. What it adds behind the last
+// mark is no finding.
+func (r *recovery) queueReport() {
+	for _, f := range r.wrong {
+		r.found(f)
+	}
+	if r.shifted > maxWrong {
+		r.note("%d more messages state another number than the one they have in their queue", r.shifted-maxWrong)
+	}
+	if !r.full || r.s.log.Min() >= r.s.log.End() || r.inv.lastWriter && r.inv.progress.dispatched <= r.s.log.Min() {
+		return
+	}
+	var list []Finding
+	units := int64(0)
+	for q, st := range r.states {
+		if st.made == 0 {
+			continue
+		}
+		units += st.made
+		list = append(list, Finding{
+			Kind: QueueBehind, File: r.s.relative(q.cq.Dir()), Phys: -1, Bytes: st.made * consumequeue.UnitBytes,
+			What: fmt.Sprintf("queue %d of %s lacked %d entries", q.id, q.topic, st.made), Done: "made from the log",
+		})
+	}
+	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.File, b.File) })
+	if len(list) > maxWrong {
+		list = []Finding{{
+			Kind: QueueBehind, File: r.s.relative(r.s.queueDir), Phys: -1, Bytes: units * consumequeue.UnitBytes,
+			What: fmt.Sprintf("%d queues lacked %d entries", len(list), units), Done: "made from the log",
+		}}
+	}
+	for _, f := range list {
+		r.found(f)
+	}
 }

@@ -11,6 +11,7 @@ const maxVoids = 1 << 20
 
 // queueState is what a recovery knows about one queue.
 type queueState struct {
+	made    int64 // units that a scan of the whole log added
 	last    int64 // position of the message of the last unit, -1 if none
 	scratch bool  // the queue had no units when the scan began
 	reset   bool  // it was emptied, since its first file is missing
@@ -101,7 +102,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		}
 		return errGap
 	case e.offset < first:
-		r.shifted++
+		r.misnumbered(e)
 	case e.offset < end:
 		if done, err := r.compare(e, st, u); done || err != nil {
 			return err
@@ -124,6 +125,7 @@ func (r *recovery) appendUnit(q *Queue, st *queueState, u consumequeue.Unit) err
 		return nil
 	}
 	st.last = u.Phys
+	st.made++
 	r.s.touch(q)
 	return q.cq.Append(u)
 }
@@ -150,6 +152,7 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 	}
 	switch {
 	case !good:
+		r.wrongUnit(e, old)
 		r.s.touch(q)
 		return true, q.cq.Overwrite(e.offset, u)
 	case e.phys <= st.last:
@@ -159,7 +162,7 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 		q.cq.Cut(0)
 		return false, nil
 	}
-	r.shifted++
+	r.misnumbered(e)
 	return false, nil
 }
 
@@ -173,7 +176,7 @@ func (r *recovery) fillGap(q *Queue, e *entry, first, end int64) error {
 	case first == end && (lost || r.s.keep.deleted[q.topic] > 0) && e.offset < 1<<48:
 		return q.cq.StartAt(e.offset)
 	case !lost, gap > maxVoids, gap > e.phys/record.MinSize:
-		r.shifted++
+		r.misnumbered(e)
 		return nil
 	}
 	for range gap {
