@@ -17,6 +17,7 @@ import (
 	"mqctl/broker"
 	"mqctl/broker/nameserver"
 	"mqctl/store"
+	tablefile "mqctl/store/table"
 	"mqctl/store/vfs"
 )
 
@@ -121,7 +122,11 @@ func (s *serving) open() error {
 	if s.lag = lagFrom(s.c.io.Env); s.lag != nil {
 		s.lag.dial(&o)
 	}
-	if s.broker, err = broker.New(o); err != nil {
+	scan := s.scanProgress()
+	o.Store.Progress = scan.report
+	s.broker, err = broker.New(o)
+	scan.end()
+	if err != nil {
 		return startError(s.c, s.cfg, err)
 	}
 	if embedded {
@@ -364,6 +369,7 @@ func startError(c *call, cfg *broker.Config, err error) error {
 	var who *broker.IdentityError
 	var damaged *store.DamagedError
 	var conf *broker.ConfigError
+	var corrupt *tablefile.CorruptError
 	switch {
 	case errors.As(err, &m):
 		return m
@@ -394,6 +400,10 @@ func startError(c *call, cfg *broker.Config, err error) error {
 		if damaged.Try != "" {
 			m.offer(damaged.Try)
 		}
+	case errors.As(err, &corrupt):
+		m = fail(ExitStoreDamaged, "CONFIG_DAMAGED", "neither generation of %s can be read", corrupt.Path).
+			because("%v; its .bak: %v", corrupt.PathErr, corrupt.BakErr).
+			try("put a good copy of it there", fmt.Sprintf("to start without it: mv %s %s; rm -f %s", shellWord(corrupt.Path), shellWord(corrupt.Path+".damaged"), shellWord(corrupt.Bak)))
 	case errors.As(err, &conf):
 		return badConfig(err)
 	default:

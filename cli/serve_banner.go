@@ -12,10 +12,15 @@ import (
 	"mqctl/store/vfs"
 )
 
+// quietStart says that a program reads what a start prints.
+func (s *serving) quietStart() bool {
+	return s.c.p.format == "json" || s.c.p.format == "jsonl" || s.c.io.Env(readyEnv) != ""
+}
+
 // banner says on stderr what was started. With --output json stdout has the
 // machine's form and stderr stays quiet.
 func (s *serving) banner(it readyItem) {
-	if s.c.p.format == "json" || s.c.p.format == "jsonl" || s.c.io.Env(readyEnv) != "" {
+	if s.quietStart() {
 		return
 	}
 	st := s.broker.Status()
