@@ -144,7 +144,8 @@ func TestDamageInTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, rec := open(t, o)
-		if rec.CutBytes > 0 || len(rec.Findings) > 0 || len(again.Holes()) > 0 {
+		found := kinds(rec.Findings) // the queues were removed, and a number may be damaged
+		if rec.CutBytes > 0 || found != "QUEUE_BEHIND" && found != "WRONG_NUMBER QUEUE_BEHIND" || len(rec.Findings) > 4 || len(again.Holes()) > 0 {
 			t.Errorf("damage at %d is found again: %+v", pos, rec)
 		}
 		closeStore(t, again)

@@ -97,9 +97,17 @@ func (l *Log) filler(h Hole, pos int64) (at int64, piece []byte, err error) {
 	at = max(h.From, segEnd-l.segBytes)
 	to := min(h.To, segEnd)
 	if h.To >= segEnd {
-		// A blank is enough; what follows it is not read.
-		n := to - pos
-		piece = make([]byte, min(n, fillBytes))
+		// A blank is enough; what follows it is not read. A short record before it tells
+		// a later scan that messages are missing.
+		const short = record.MinSize + int64(len(FillTopic))
+		if to-at >= short+record.BlankSize {
+			if pos < at+short {
+				piece, err = l.lastFill.record(at, short, h.StoreMillis)
+				return at, piece, err
+			}
+			at += short
+		}
+		piece = make([]byte, min(to-pos, fillBytes))
 		if head := record.AppendBlank(nil, int32(to-at)); to-at >= record.BlankSize && pos-at < record.BlankSize {
 			copy(piece, head[pos-at:])
 		}
