@@ -40,6 +40,7 @@ var allowed = map[string][]string{
 	"mqctl/store/fastjson":    {},
 	"mqctl/store/table":       {"mqctl/store/vfs", "mqctl/store/fastjson"},
 	"mqctl/store/inspect":     {"mqctl/store"},
+	"mqctl/store/archive":     {"mqctl/store"},
 	"mqctl/store":             {"mqctl/store/internal", "mqctl/store/record", "mqctl/store/table", "mqctl/store/vfs", "mqctl/store/fastjson"},
 }
 

@@ -140,7 +140,6 @@ controller status | controller leader and peers
 controller config get | controller properties
 controller config set | set a controller property
 controller clean | remove replicas from a controller
-store repair | cut damage out of a store
 config convert | broker.conf to TOML and back
 config lint | check a configuration file
 config init | make a configuration file

@@ -25,9 +25,17 @@ func forceRead() flagSpec {
 	return flagSpec{key: "force-read", kind: kindBool, help: "read the folder even while a broker has it in use; what it has not written yet is missing"}
 }
 
+// changesStore are the flags of commands that change a folder.
+func changesStore(own ...flagSpec) []flagSpec {
+	return storeFlags(append(own,
+		flagSpec{key: "dry-run", kind: kindBool, env: []string{"MQCTL_DRY_RUN"}, help: "say what would be done, write nothing"},
+		flagSpec{key: "yes", letter: "y", kind: kindBool, env: []string{"MQCTL_YES"}, help: "do not ask"},
+	)...)
+}
+
 // storeCommands are the commands on a store folder whose broker is stopped.
 func storeCommands() []*command {
-	return []*command{storeVerifyCommand(), storeDumpCommand(), storeOffsetsCommand()}
+	return []*command{storeVerifyCommand(), storeDumpCommand(), storeOffsetsCommand(), storeRepairCommand(), storeExportCommand(), storeImportCommand()}
 }
 
 // openedStore is a folder that is read, with what keeps others from writing to it.

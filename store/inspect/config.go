@@ -144,21 +144,7 @@ func (v *verifier) neededConfig(by map[string]Config) error {
 		_, bak := by[name+".bak"]
 		return main || bak
 	}
-	topics, ok := by["config/topics.json"]
-	if !ok || topics.Err != nil {
-		topics, ok = by["config/topics.json.bak"]
-	}
-	if ok && topics.Err == nil {
-		var t struct {
-			Table map[string]json.RawMessage `json:"topicConfigTable"`
-		}
-		if json.Unmarshal(topics.Text, &t) == nil && len(t.Table) > 0 {
-			v.known = map[string]bool{}
-			for name := range t.Table {
-				v.known[name] = true
-			}
-		}
-	}
+	v.known = topicsOf(by)
 	if len(v.s.queues) == 0 {
 		return nil
 	}
@@ -180,6 +166,35 @@ func (v *verifier) neededConfig(by map[string]Config) error {
 		v.find(Found{Finding: f, Severity: Damage})
 	}
 	return nil
+}
+
+// topicsOf are the topics of config/topics.json; nil if it cannot be read.
+func topicsOf(by map[string]Config) map[string]bool {
+	c, ok := by["config/topics.json"]
+	if !ok || c.Err != nil {
+		c, ok = by["config/topics.json.bak"]
+	}
+	var t struct {
+		Table map[string]json.RawMessage `json:"topicConfigTable"`
+	}
+	if !ok || c.Err != nil || json.Unmarshal(c.Text, &t) != nil || len(t.Table) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for name := range t.Table {
+		known[name] = true
+	}
+	return known
+}
+
+// KnownTopics are the topics of config/topics.json; nil if it cannot be read.
+func (s *Store) KnownTopics() (map[string]bool, error) {
+	list, err := s.Configs()
+	by := map[string]Config{}
+	for _, c := range list {
+		by[c.Path] = c
+	}
+	return topicsOf(by), err
 }
 
 func (v *verifier) hasDelays() bool {

@@ -17,8 +17,6 @@ const (
 	NoBlank store.FindingKind = "NO_BLANK"
 	// BadBlank is a blank with another length than to the end of its file.
 	BadBlank store.FindingKind = "BAD_BLANK"
-	// WrongPosition is a good record that states another position than its own.
-	WrongPosition store.FindingKind = "WRONG_POSITION"
 	// TimeBack is a record that is older than the one before it.
 	TimeBack store.FindingKind = "TIME_BACK"
 	// LogBegins tells that queues have entries from before the log's first file.

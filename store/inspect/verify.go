@@ -348,7 +348,7 @@ func (v *verifier) damage(bad *commitlog.BadError, next int64) {
 	v.holes = append(v.holes, span{bad.Pos, next})
 	kind, what := store.Damaged, bad.Err.Error()
 	if errors.Is(bad.Err, commitlog.ErrPosition) && next == bad.Next {
-		kind = WrongPosition
+		kind = store.WrongPosition
 	}
 	if who := v.describe(bad); who != "" {
 		what += " (" + who + ")"
@@ -404,10 +404,15 @@ func (v *verifier) tornTail(bad *commitlog.BadError) error {
 	}
 	f := v.inLog(store.TornTail, bad.Pos, last+1-bad.Pos, "%s; no good record follows: an unfinished write at the end of the log", what)
 	sev := Repair
-	if !v.killed { // a clean stop leaves no unfinished write
+	files := last/seg - bad.Pos/seg
+	if !v.killed || files > 0 { // a clean stop leaves no unfinished write, and no crash more than one file
 		sev = Damage
 	}
-	v.find(Found{Finding: f, Severity: sev})
+	if files > 0 {
+		f.What += fmt.Sprintf(", over %d files more", files)
+		f.Try = tryRebuild
+	}
+	v.find(Found{Finding: f, Severity: sev, Count: files})
 	return nil
 }
 
