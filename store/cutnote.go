@@ -118,7 +118,7 @@ func (s *Store) resumeCut(rec *Recovery) (cut int64, err error) {
 		return -1, nil
 	}
 	// Whichever process abort will name when we die too.
-	c.pid, c.next = pid, processID()
+	c.pid, c.next = pid, s.opt.pid
 	if err := s.writeNote(c); err != nil {
 		return -1, err
 	}

@@ -8,10 +8,21 @@ import (
 // What crash tests drive by hand instead of Run.
 
 func (s *Store) KeepOnce()          { s.keepOnce() }
-func (s *Store) Mark() error        { return s.mark(false) }
 func (s *Store) FlushOnce()         { s.flushOnce() }
 func (s *Store) PrepareNext() error { return s.log.Prepare() }
 func (s *Store) CheckDisk()         { s.checkDisk() }
+
+// Mark is a mark as the keeper makes it.
+func (s *Store) Mark() error {
+	err := s.mark(false)
+	if err != nil {
+		s.background("write queues and checkpoint", err)
+	}
+	return err
+}
+
+// SetPID makes the store think that it is opened by another process.
+func (o *Options) SetPID(pid int) { o.pid = pid }
 
 // SyncLog flushes without dispatching, Dispatch the other way round.
 func (s *Store) SyncLog()  { _, _ = s.log.Sync() }

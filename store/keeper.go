@@ -161,6 +161,9 @@ func (s *Store) mark(clean bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	begin := time.Now()
+	if err := s.sick.Load(); err != nil {
+		return *err // a sync that succeeds after one that failed proves nothing
+	}
 
 	s.disp.mu.Lock()
 	dirty := s.disp.dirty
@@ -271,7 +274,7 @@ func (s *Store) writeProgress(pos int64, clean bool) error {
 		}
 	}
 	p := &progress{
-		pid: processID(), clean: clean, end: s.log.End(), dispatched: pos, deleted: s.keep.deleted,
+		pid: s.opt.pid, clean: clean, end: s.log.End(), dispatched: pos, deleted: s.keep.deleted,
 		checkpoint: crc32.ChecksumIEEE(s.keep.old.Encode()),
 	}
 	if err := s.opt.FS.MkdirAll(filepath.Dir(s.progressFile())); err != nil {

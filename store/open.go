@@ -73,7 +73,7 @@ func (s *Store) open(rec *Recovery) error {
 
 // writeAbort says on disk that the store is in use, before anything changes.
 func (s *Store) writeAbort() error {
-	err := vfs.WriteFile(s.opt.FS, s.abortFile(), pidText())
+	err := vfs.WriteFile(s.opt.FS, s.abortFile(), s.pidText())
 	if err == nil {
 		err = s.opt.FS.SyncDir(s.opt.Dir)
 	}
@@ -95,6 +95,13 @@ func (s *Store) makeFolders() error {
 		}
 		if _, err := s.opt.FS.Stat(dir); err == nil {
 			continue
+		}
+		if !made {
+			// A new store, or what a process left that died right after it had made
+			// the folder itself: its name must be safe before anything is in it.
+			if err := s.opt.FS.SyncDir(filepath.Dir(filepath.Clean(s.opt.Dir))); err != nil {
+				return err
+			}
 		}
 		if err := s.opt.FS.MkdirAll(dir); err != nil {
 			return err

@@ -91,6 +91,8 @@ type Options struct {
 
 	DelayLevels []time.Duration // messageDelayLevel, for the tag codes of SCHEDULE_TOPIC_XXXX
 
+	pid int // written into abort and progress; the process's own, but for tests of several
+
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default slog.Default
 	// OnArrival is called by whoever dispatched, once per queue and round, after
@@ -120,6 +122,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.CommitLogDir, filepath.Join(o.Dir, "commitlog"))
 	setDefault(&o.IndexSlots, 5000000)
 	setDefault(&o.IndexEntries, 20000000)
+	setDefault(&o.pid, processID())
 	setDefault(&o.FlushInterval, 500*time.Millisecond)
 	setDefault(&o.FlushTimeout, 5*time.Second)
 	setDefault(&o.MaxMessage, DefaultMaxMessage)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -139,11 +140,13 @@ func (t *queueTable) remove(topic string) []*Queue {
 	return tq.all
 }
 
+// each calls f for every queue, in the order of names: what is written to the disk
+// in its order shall be the same each time, so that a crash can be repeated.
 func (t *queueTable) each(f func(q *Queue)) {
 	t.mu.RLock()
 	var all []*Queue
-	for _, tq := range t.topics {
-		all = append(all, tq.all...)
+	for _, topic := range slices.Sorted(maps.Keys(t.topics)) {
+		all = append(all, t.topics[topic].all...)
 	}
 	t.mu.RUnlock()
 	for _, q := range all {

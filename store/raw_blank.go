@@ -163,7 +163,7 @@ func (s *Store) cutBlank(inv *inventory, rec *Recovery) error {
 	}
 	rec.Notes = append(rec.Notes, fmt.Sprintf(
 		"the end of the commit log file behind %d did not arrive completely: the log is cut there, the master has what follows", n.at))
-	note := cutNote{kind: "cut", pid: processID(), at: n.at, segment: s.log.SegmentBytes()}
+	note := cutNote{kind: "cut", pid: s.opt.pid, at: n.at, segment: s.log.SegmentBytes()}
 	if err := s.writeNote(&note); err != nil {
 		return err
 	}

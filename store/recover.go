@@ -68,6 +68,9 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	r.queueReport()
+	// What was deleted may have reached the disk before the messages it was about:
+	// new ones will take their places, and those count.
+	capDeleted(s.keep.deleted, end)
 	if err := r.setEnd(end); err != nil {
 		return err
 	}
@@ -157,6 +160,9 @@ func (r *recovery) loadQueues() error {
 			if err := q.cq.Load(files, r.limit); err != nil {
 				return err
 			}
+			if err := r.finishDeletion(q); err != nil {
+				return err
+			}
 			if q.batch {
 				return r.verifyBatch(q)
 			}
@@ -207,6 +213,37 @@ func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) 
 		err = cerr
 	}
 	return files, err
+}
+
+// finishDeletion removes the files of a queue whose topic was deleted, if the
+// process died before it had removed them all: its messages do not count any more.
+func (r *recovery) finishDeletion(q *Queue) error {
+	pos, deleted := r.s.keep.deleted[q.topic]
+	first, end := q.cq.Bounds()
+	if !deleted || first == end {
+		return nil
+	}
+	for _, n := range []int64{first, end - 1} {
+		var u consumequeue.Unit
+		var err error
+		if q.batch {
+			var b consumequeue.BatchUnit
+			b, _, err = q.cq.BatchAt(n)
+			u = b.Unit
+		} else {
+			u, err = r.unitAt(q, n)
+		}
+		if err != nil {
+			return err
+		}
+		if !u.IsVoid() && u.Phys < pos {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.trusted = false
+			return q.cq.Reset()
+		}
+	}
+	return nil
 }
 
 // verify compares the last unit with the log, and goes back until one fits. If

@@ -321,4 +321,4 @@ func (s *Store) confirmed() int64 {
 	return s.log.End()
 }
 
-func pidText() []byte { return []byte(strconv.Itoa(processID())) }
+func (s *Store) pidText() []byte { return []byte(strconv.Itoa(s.opt.pid)) }

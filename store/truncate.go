@@ -49,7 +49,7 @@ func (s *Store) truncate(p int64) (Aside, error) {
 	if err != nil {
 		return a, err
 	}
-	c := &cut{s: s, pos: p, note: cutNote{kind: "cut", pid: processID(), at: p, segment: s.log.SegmentBytes()}}
+	c := &cut{s: s, pos: p, note: cutNote{kind: "cut", pid: s.opt.pid, at: p, segment: s.log.SegmentBytes()}}
 	return a, c.do(c.findQueues, c.log)
 }
 
@@ -81,7 +81,7 @@ func (s *Store) setAside() (Aside, error) {
 	if err != nil {
 		return Aside{}, err
 	}
-	c := &cut{s: s, note: cutNote{kind: "aside", pid: processID(), segment: s.log.SegmentBytes(), name: name}}
+	c := &cut{s: s, note: cutNote{kind: "aside", pid: s.opt.pid, segment: s.log.SegmentBytes(), name: name}}
 	a := Aside{Path: filepath.Join(s.ownDir, name), From: record.PhysOffset(first), Bytes: end - first}
 	if err := c.do(c.allQueues, c.away); err != nil {
 		return a, err

@@ -68,7 +68,21 @@ var errEmpty = errors.New("the file is empty")
 // *CorruptError naming both paths. A file that cannot be read for lack of
 // permission or with an I/O error is that error: the generation behind it is
 // no substitute for what a human can still repair.
+//
+// What Load gives back is durable: the process that renamed it may have been
+// killed before it synced the folder, and a power loss now would take back a
+// version that others have seen by then.
 func (f *File) Load(parse func([]byte) error) (found bool, err error) {
+	found, err = f.load(parse)
+	if found {
+		if err = f.fs.SyncDir(f.dir); err != nil {
+			return false, err
+		}
+	}
+	return found, err
+}
+
+func (f *File) load(parse func([]byte) error) (found bool, err error) {
 	f.keepBak, f.whyBak = false, nil
 	mainErr, err := f.try(f.path, func(b []byte) error {
 		err := parse(b)

@@ -177,6 +177,9 @@ func (c *content) clone() content {
 	if c.old != nil {
 		d.old = clonePages(c.old)
 	}
+	if c.lost != nil {
+		d.lost = clonePages(c.lost)
+	}
 	return d
 }
 
@@ -195,6 +198,7 @@ func (c *content) crash(rng *rand.Rand, fate Fate) content {
 		}
 	}
 	d := c.clone()
+	d.forget()
 	if mode != FateKept {
 		if torn {
 			d.tear(rng)
@@ -204,6 +208,21 @@ func (c *content) crash(rng *rand.Rand, fate Fate) content {
 	}
 	d.sync()
 	return d
+}
+
+// forget takes back what a failed sync gave up: the memory that showed it is gone.
+func (c *content) forget() {
+	for p, pg := range c.lost {
+		if pg == nil {
+			delete(c.pages, p)
+		} else {
+			c.pages[p] = pg
+		}
+	}
+	if len(c.lost) > 0 {
+		c.lost = nil
+		c.trim()
+	}
 }
 
 // revert goes back to the last sync.

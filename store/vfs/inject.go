@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Op is a kind of operation, for hooks and faults.
@@ -49,9 +50,15 @@ type Fault struct {
 	Path string // a part of the path; empty: any
 	Skip int    // this many matching operations succeed first
 	Left int    // this many fail, then it is spent; 0: all from then on
-	Err  error  // what the operation returns, e.g. syscall.ENOSPC
+	Err  error  // what the operation returns, e.g. syscall.ENOSPC; nil: it succeeds, after Delay
 	// Partial lets a failing write store this many bytes before it fails.
 	Partial int
+	// Delay is how long the operation takes before it is done or fails: a slow
+	// disk. Virtual time under testing/synctest.
+	Delay time.Duration
+	// Lose makes a failing sync of a file of Mem give up what it was to write,
+	// as kernels do: it stays readable, but no later sync writes it.
+	Lose bool
 }
 
 // Injector wraps a file system. It calls OnOp before each operation and fails
@@ -85,11 +92,26 @@ func (i *Injector) Heal() {
 	i.mu.Unlock()
 }
 
-// do reports op and returns the fault that meets it, if any.
+// do reports op and returns the fault that fails it, if any.
 func (i *Injector) do(op Op, path string) *Fault {
 	if i.OnOp != nil {
 		i.OnOp(op, path)
 	}
+	f := i.match(op, path)
+	if f == nil {
+		return nil
+	}
+	if f.Delay > 0 {
+		<-time.After(f.Delay)
+	}
+	if f.Err == nil {
+		return nil
+	}
+	return f
+}
+
+// match returns the fault that meets op, if any.
+func (i *Injector) match(op Op, path string) *Fault {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for n, f := range i.faults {
@@ -265,18 +287,18 @@ func (f *injected) Preallocate(size int64) error {
 	return f.f.Preallocate(size)
 }
 
-func (f *injected) Sync() error {
-	if err := f.i.err(OpSync, f.Name()); err != nil {
-		return err
-	}
-	return f.f.Sync()
-}
+func (f *injected) Sync() error     { return f.sync(f.f.Sync) }
+func (f *injected) Datasync() error { return f.sync(f.f.Datasync) }
 
-func (f *injected) Datasync() error {
-	if err := f.i.err(OpSync, f.Name()); err != nil {
-		return err
+func (f *injected) sync(do func() error) error {
+	fault := f.i.do(OpSync, f.Name())
+	if fault == nil {
+		return do()
 	}
-	return f.f.Datasync()
+	if m, ok := f.f.(*memFile); ok && fault.Lose {
+		m.loseUnsynced()
+	}
+	return pathErr(string(OpSync), f.Name(), fault.Err)
 }
 
 func (f *injected) Close() error {

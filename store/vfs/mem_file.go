@@ -3,6 +3,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,15 +12,16 @@ import (
 
 // content is what a file holds, and what its last sync made safe.
 //
-// Invariants: a page that is in neither map reads as zeros; old has exactly
-// the pages that differ (or may differ) from the durable content; bytes of a
-// page behind size are zero.
+// Invariants: a page that is in neither map reads as zeros; old and lost
+// have exactly the pages that differ (or may differ) from the durable content;
+// bytes of a page behind size are zero.
 type content struct {
 	size  int64
 	pages map[int64][]byte
 
 	durableSize int64
 	old         map[int64][]byte // durable content of changed pages; nil for a hole
+	lost        map[int64][]byte // the same of pages that a failed sync gave up; in one of both at most
 
 	reserved int64 // pages [0, reserved) have blocks through Preallocate
 	charged  int64 // bytes of disk this file takes
@@ -80,7 +82,12 @@ func (c *content) page(p int64, sp *space) []byte {
 		if c.old == nil {
 			c.old = map[int64][]byte{}
 		}
-		c.old[p] = slices.Clone(pg)
+		if before, was := c.lost[p]; was {
+			c.old[p] = before // dirty again
+			delete(c.lost, p)
+		} else {
+			c.old[p] = slices.Clone(pg)
+		}
 	}
 	if pg == nil {
 		if p >= c.reserved {
@@ -193,6 +200,17 @@ func (c *content) sync() {
 	c.old = nil
 }
 
+// giveUp is a sync that failed as kernels fail it: what was to be written counts
+// as written, stays readable, and is on no disk. Only a page that is changed
+// again has another chance.
+func (c *content) giveUp() {
+	if c.lost == nil {
+		c.lost = map[int64][]byte{}
+	}
+	maps.Copy(c.lost, c.old)
+	c.old = nil
+}
+
 // memFile is a handle.
 type memFile struct {
 	m      *Mem
@@ -295,6 +313,15 @@ func (f *memFile) Sync() error {
 }
 
 func (f *memFile) Datasync() error { return f.Sync() }
+
+// loseUnsynced is what a failing sync does for a Fault with Lose.
+func (f *memFile) loseUnsynced() {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	f.n.content.giveUp()
+}
 
 func (f *memFile) Close() error {
 	if f.closed.Swap(true) {

@@ -106,9 +106,28 @@ func (e *LockedError) Error() string {
 // Unwrap makes errors.Is(err, ErrLocked) true.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
+// SyncError is a failed sync after which nobody knows what is on the disk: the
+// kernel counts what it could not write as written, so that the next sync
+// succeeds and means nothing. It does not heal, whatever the cause was.
+type SyncError struct{ Err error }
+
+func (e *SyncError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SyncError) Unwrap() error { return e.Err }
+
+func syncFailed(err error) bool {
+	var failed *SyncError
+	return errors.As(err, &failed)
+}
+
 // DiskFull reports whether err means that the disk or the quota is exhausted,
 // which heals when space is freed, unlike every other write error.
 func DiskFull(err error) bool {
+	return !syncFailed(err) && diskFull(err)
+}
+
+func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
@@ -116,6 +135,10 @@ func DiskFull(err error) bool {
 // comes back when others let go of it: file descriptors (many connections have them
 // too) or the kernel's memory. A full disk is not meant.
 func Scarce(err error) bool {
+	return !syncFailed(err) && scarce(err)
+}
+
+func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 

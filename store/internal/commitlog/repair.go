@@ -164,13 +164,22 @@ func (l *Log) clear(s *segment, pos, n int64) error {
 	return nil
 }
 
-// Datasync syncs the active segment and takes everything before End for safe;
-// for the end of a recovery.
+// Datasync syncs all segments and their names, and takes everything before End for
+// safe; for the end of a recovery. Whoever made the last one may have died before its
+// length and its name were safe.
 func (l *Log) Datasync() error {
 	for _, s := range *l.segs.Load() {
 		if err := s.f.Datasync(); err != nil {
 			return err
 		}
+	}
+	if s := l.ready.Load(); s != nil {
+		if err := s.f.Datasync(); err != nil {
+			return err
+		}
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return err
 	}
 	l.flushed.Store(l.end.Load())
 	return nil

@@ -53,7 +53,11 @@ func (q *Queue) Load(files []segfile.Found, limit int64) error {
 		}
 	}
 	q.first, q.end, q.written, q.ringFrom = first, end, end, end
-	q.nextBase = files[len(files)-1].Base + q.sh.FileBytes
+	last := files[len(files)-1].Base
+	q.nextBase = last + q.sh.FileBytes
+	// A file without a unit below the limit was made by a process that died before
+	// it said that the file's name is safe.
+	q.newNames = end <= last/UnitBytes
 	return nil
 }
 

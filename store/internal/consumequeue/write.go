@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"mqctl/store/internal/segfile"
+	"mqctl/store/vfs"
 )
 
 // Write puts all units into the files (not yet synced), making files as needed.
@@ -201,7 +202,7 @@ func (q *Queue) syncFiles(bases []int64, newNames bool) error {
 		err = h.Datasync()
 		q.sh.Files.Release(h)
 		if err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	if !newNames {
@@ -210,7 +211,7 @@ func (q *Queue) syncFiles(bases []int64, newNames bool) error {
 	topic := filepath.Dir(q.dir)
 	for _, dir := range []string{q.dir, topic, filepath.Dir(topic)} {
 		if err := q.sh.FS.SyncDir(dir); err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	return nil

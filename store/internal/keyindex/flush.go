@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"mqctl/store/vfs"
 )
 
 // Flush writes what is in memory to the files, so that the death of the
@@ -43,7 +45,7 @@ func (x *Index) syncAll() error {
 func (x *Index) syncFile(f *file) error {
 	if f.unsynced {
 		if err := f.out.Datasync(); err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 		f.unsynced = false
 	}

@@ -1,0 +1,478 @@
+package store_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mqctl/store"
+	"mqctl/store/vfs"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 1000, "seeds of the simulation of crashes")
+	simSeed  = flag.Int64("sim.seed", -1, "run one seed of it, and say what happens")
+)
+
+// TestCrashSim lets a store and two config files live several lives on one disk:
+// random sends, flushes, deletions, saves and stops, faults of the disk in between,
+// each life ended by a stop, by kill -9 or by a power loss, before any operation of
+// the disk, also within a recovery. After each it checks what simCheck says.
+func TestCrashSim(t *testing.T) {
+	if *simSeed >= 0 {
+		w := newSim(uint64(*simSeed), true)
+		if err := w.run(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", *simSeed, err, strings.Join(w.trace, "\n"))
+		}
+		t.Log(strings.Join(w.trace, "\n"))
+		return
+	}
+	n := int64(*simSeeds)
+	if testing.Short() || raceDetector {
+		n /= 10
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
+				simFailure(t, uint64(seed), newSim(uint64(seed), false).run())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// simFailure repeats a seed that failed, to tell its story.
+func simFailure(t *testing.T, seed uint64, err error) {
+	if err == nil {
+		return
+	}
+	w := newSim(seed, true)
+	again := w.run()
+	if again == nil || again.Error() != err.Error() {
+		t.Errorf("seed %d is not repeatable: it failed with %q, now with %q", seed, err, again)
+	}
+	story := w.trace[max(0, len(w.trace)-60):]
+	t.Errorf("seed %d: %v\nagain: go test ./store -run 'TestCrashSim$' -sim.seed=%d -v\n%s", seed, err, seed, strings.Join(story, "\n"))
+}
+
+// TestCrashSimIsRepeatable: a seed means one history, to the last operation.
+func TestCrashSimIsRepeatable(t *testing.T) {
+	for seed := range uint64(20) {
+		a, b := newSim(seed, true), newSim(seed, true)
+		if err := errors.Join(a.run(), b.run()); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got, want := strings.Join(a.trace, "\n"), strings.Join(b.trace, "\n"); got != want {
+			t.Fatalf("seed %d has two histories:\n%s\n\n%s", seed, got, want)
+		}
+	}
+}
+
+// simMsg is one message that was given to the store.
+type simMsg struct {
+	id      int
+	topic   string
+	queue   int32
+	offset  int64
+	phys    int64 // position of its record
+	end     int64 // and behind it; 0: not known
+	millis  int64 // store time
+	epoch   int   // how often the topic had been deleted before
+	acked   bool  // the sender was told, or a consumer could see it after a crash
+	durable bool  // it was told so under sync flush, or what is flushed holds it
+	gone    bool  // a crash took it: it must not come back
+}
+
+func (m *simMsg) String() string {
+	return fmt.Sprintf("message %d (%s-%d number %d, up to %d)", m.id, m.topic, m.queue, m.offset, m.end)
+}
+
+// simConfig is what a config file may hold.
+type simConfig struct {
+	acked int // the newest that was saved
+	tried int // the newest that a save was begun for
+}
+
+// sim is one history.
+type sim struct {
+	rng   *rand.Rand
+	talk  bool
+	trace []string
+
+	mem   *vfs.Mem
+	inj   *vfs.Injector
+	o     store.Options
+	s     *store.Store
+	b     store.Batch
+	clock time.Time
+	pid   int
+
+	// How the life ends: before the changing operation number crashIn (0: not
+	// there), by a power loss or else by kill -9.
+	crashIn int
+	power   bool
+	dead    *vfs.Mem // what the crash left; the life is over
+	quiet   bool     // the checks read; no crashes then
+	faulty  bool     // the disk failed, or may, in this life
+
+	rebooted bool // a power loss since the last check
+	doubtful bool // a failed sync gave something up: only a reboot shows what the disk has
+
+	msgs     []*simMsg
+	epochs   map[string]int
+	deleting map[string]bool // a deletion that did not return
+	holes    map[string]bool // numbers that are allowed to be missing
+	torn     bool            // some are
+	configs  map[string]*simConfig
+}
+
+var (
+	simTopics  = []string{"orders", "bills", "%RETRY%audit", "SCHEDULE_TOPIC_XXXX"}
+	simConfigs = []string{"topics.json", "subscriptionGroup.json"}
+	errCrashed = errors.New("the process is dead")
+)
+
+func newSim(seed uint64, talk bool) *sim {
+	w := &sim{
+		rng: rand.New(rand.NewPCG(seed, 5)), talk: talk, pid: 100, clock: time.UnixMilli(1735689600000),
+		epochs: map[string]int{}, deleting: map[string]bool{}, holes: map[string]bool{}, configs: map[string]*simConfig{},
+	}
+	for _, name := range simConfigs {
+		w.configs[name] = &simConfig{}
+	}
+	w.use(vfs.NewMem())
+	return w
+}
+
+func (w *sim) say(format string, args ...any) {
+	if w.talk {
+		w.trace = append(w.trace, fmt.Sprintf(format, args...))
+	}
+}
+
+// simError ends a history.
+type simError struct{ error }
+
+func (w *sim) fail(format string, args ...any) { panic(simError{fmt.Errorf(format, args...)}) }
+
+// use goes on with a disk.
+func (w *sim) use(mem *vfs.Mem) {
+	w.mem, w.dead = mem, nil
+	mem.Now = func() time.Time { return w.clock }
+	w.inj = vfs.NewInjector(mem)
+	w.inj.OnOp = w.before
+}
+
+// before hears of each operation, and may be the moment of the crash.
+func (w *sim) before(op vfs.Op, path string) {
+	if w.quiet || w.dead != nil || !op.Changes() {
+		return
+	}
+	w.say("    %s %s", op, path)
+	if w.crashIn == 0 {
+		return
+	}
+	if w.crashIn--; w.crashIn == 0 {
+		w.crash()
+	}
+}
+
+var simLosses = []vfs.CrashOptions{
+	{}, {}, {ReorderNames: true}, {Data: vfs.FateLost, Names: vfs.FateLost},
+	{Data: vfs.FateLost, Names: vfs.FateKept}, {Data: vfs.FateKept, Names: vfs.FateLost},
+}
+
+// crash ends the life now. All that the dying process still does fails.
+func (w *sim) crash() {
+	if w.power || w.doubtful {
+		loss := simLosses[w.rng.IntN(len(simLosses))]
+		w.say("  power loss %+v", loss)
+		w.dead = w.mem.CrashClone(w.rng, loss)
+		w.rebooted, w.doubtful = true, false
+	} else {
+		w.say("  kill -9")
+		w.dead = w.mem.ProcessKillClone()
+	}
+	w.inj.Heal()
+	w.inj.Fail(vfs.Fault{Err: errCrashed})
+	w.inj.Fail(vfs.Fault{Op: vfs.OpOpen, Err: errCrashed})
+	w.inj.Fail(vfs.Fault{Op: vfs.OpRead, Err: errCrashed})
+}
+
+func (w *sim) run() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failed, ok := p.(simError)
+			if !ok {
+				panic(p)
+			}
+			err = failed.error
+		}
+	}()
+	for range 2 + w.rng.IntN(3) {
+		w.life()
+	}
+	// Whatever came before, a stop and a start find everything.
+	w.crashIn = 0
+	w.open()
+	w.check()
+	w.stop()
+	w.open()
+	w.check()
+	w.stop()
+	return nil
+}
+
+// life is one process.
+func (w *sim) life() {
+	w.crashIn, w.power = 0, w.rng.IntN(3) > 0
+	if w.rng.IntN(5) > 0 {
+		w.crashIn = 1 + w.rng.IntN([]int{20, 60, 200}[w.rng.IntN(3)])
+	}
+	late := w.crashIn
+	if w.rng.IntN(4) > 0 || w.rebooted {
+		w.crashIn = 0 // not within the recovery
+	}
+	if !w.open() {
+		return
+	}
+	w.check()
+	if w.dead != nil {
+		w.use(w.dead)
+		return
+	}
+	if w.crashIn == 0 {
+		w.crashIn = late
+	}
+	if w.rng.IntN(3) == 0 {
+		w.fault()
+	}
+	for range w.rng.IntN(30) {
+		w.step()
+		if w.dead != nil {
+			w.use(w.dead)
+			return
+		}
+	}
+	w.inj.Heal()
+	if w.rng.IntN(2) == 0 && !w.doubtful {
+		w.stop()
+	} else if w.dead == nil {
+		w.crash()
+	}
+	if w.dead != nil {
+		w.use(w.dead)
+	}
+}
+
+// open starts a process. False: it died on the way.
+func (w *sim) open() bool {
+	w.pid++
+	w.faulty = false
+	w.checkCheckpoint()
+	w.o = small(w.inj)
+	w.o.Now = func() time.Time { return w.clock }
+	w.o.SyncFlush = w.rng.IntN(2) == 0
+	w.o.SetPID(w.pid)
+	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
+	s, rec, err := store.Open(w.o)
+	if w.dead != nil {
+		w.use(w.dead)
+		return false
+	}
+	if err != nil {
+		w.fail("open: %v", err)
+	}
+	w.say("  %+v", rec.Notes)
+	w.s = s
+	return true
+}
+
+// stop ends a process the proper way.
+func (w *sim) stop() {
+	w.say("stop")
+	err := w.s.Close()
+	if w.dead != nil {
+		return
+	}
+	w.say("  %v", err)
+	if err != nil && !w.faulty {
+		w.fail("close: %v", err)
+	}
+	w.flushed()
+}
+
+// simFaults are what a disk does to an operation.
+var simFaults = []vfs.Fault{
+	{Op: vfs.OpSync, Err: syscall.EIO, Lose: true}, {Op: vfs.OpSync, Err: syscall.EIO, Lose: true},
+	{Op: vfs.OpSync, Err: syscall.ENOSPC, Lose: true}, {Op: vfs.OpSync, Err: syscall.EIO},
+	{Op: vfs.OpWrite, Err: syscall.ENOSPC}, {Op: vfs.OpWrite, Err: syscall.EIO},
+	{Op: vfs.OpSyncDir, Err: syscall.EIO}, {Op: vfs.OpCreate, Err: syscall.ENOSPC}, {Op: vfs.OpCreate, Err: syscall.EMFILE},
+	{Op: vfs.OpPreallocate, Err: syscall.ENOSPC}, {Op: vfs.OpTruncate, Err: syscall.ENOSPC},
+	{Op: vfs.OpRename, Err: syscall.EIO}, {Op: vfs.OpRemove, Err: syscall.EIO}, {Op: vfs.OpLink, Err: syscall.EPERM},
+}
+
+var simPlaces = []string{"", "", "commitlog", "consumequeue", "index", "mqctl", "checkpoint", "config"}
+
+// fault makes the disk fail soon.
+func (w *sim) fault() {
+	f := simFaults[w.rng.IntN(len(simFaults))]
+	f.Path = simPlaces[w.rng.IntN(len(simPlaces))]
+	f.Skip, f.Left = w.rng.IntN(10), w.rng.IntN(3)
+	f.Partial = w.rng.IntN(2) * w.rng.IntN(2000)
+	if f.Op == vfs.OpSync && f.Lose {
+		w.doubtful = true
+	}
+	w.faulty = true
+	w.say("  fault to come: %+v", f)
+	w.inj.Fail(f)
+}
+
+func (w *sim) step() {
+	w.clock = w.clock.Add(time.Duration(1+w.rng.IntN(700)) * time.Millisecond)
+	switch n := w.rng.IntN(100); {
+	case n < 50:
+		w.send()
+	case n < 60:
+		w.say("flush")
+		w.s.FlushOnce()
+		w.flushed()
+	case n < 70:
+		w.say("write queues and index")
+		w.s.KeepOnce()
+	case n < 78:
+		w.say("mark")
+		err := w.s.Mark()
+		w.say("  %v", err)
+		w.flushed()
+	case n < 81:
+		w.say("prepare")
+		_ = w.s.PrepareNext() // an append without it makes the file itself
+	case n < 85:
+		w.delete()
+	case n < 95:
+		w.save()
+	case n < 97:
+		w.say("heal")
+		w.inj.Heal()
+		w.s.CheckDisk()
+	default:
+		w.restart()
+	}
+}
+
+// restart stops and starts.
+func (w *sim) restart() {
+	if w.faulty || w.s.Writable() != nil {
+		return
+	}
+	w.inj.Heal()
+	w.stop()
+	if w.dead == nil {
+		w.openAgain()
+	}
+}
+
+func (w *sim) openAgain() {
+	w.pid++
+	w.o.SetPID(w.pid)
+	w.say("open again, process %d", w.pid)
+	s, rec, err := store.Open(w.o)
+	if w.dead != nil {
+		return
+	}
+	if err != nil || !rec.Clean || len(rec.Notes) > 0 {
+		w.fail("start after a stop: %v, %+v", err, rec)
+	}
+	w.s = s
+	w.check()
+}
+
+// send appends a burst with single messages and client batches.
+func (w *sim) send() {
+	w.b.Reset()
+	first := len(w.msgs)
+	for range 1 + w.rng.IntN(5) {
+		topic, id := simTopics[w.rng.IntN(len(simTopics))], int32(w.rng.IntN(2))
+		n, group := 1, int32(0)
+		if w.rng.IntN(4) == 0 {
+			n, group = 1+w.rng.IntN(4), int32(len(w.b.Items)+1)
+		}
+		for range n {
+			w.add(topic, id, group)
+		}
+	}
+	w.say("send %d", len(w.msgs)-first)
+	w.s.AppendAll(&w.b)
+	end := w.b.End()
+	st := store.PutOK
+	if w.o.SyncFlush && end > 0 {
+		done := make(chanWaiter, 1)
+		w.s.WaitFlushed(end, done)
+		st = <-done
+	}
+	if w.dead != nil {
+		return
+	}
+	for i := range w.b.Items {
+		it, m := &w.b.Items[i], w.msgs[first+i]
+		if it.Status != store.PutOK {
+			continue
+		}
+		m.offset, m.phys, m.end, m.millis = int64(it.QueueOffset), int64(it.Phys), int64(it.Phys)+int64(it.Size), it.StoreMillis
+		m.acked = st == store.PutOK
+		m.durable = m.acked && w.o.SyncFlush
+	}
+	w.say("  %d to %d, %v, %v", first+1, len(w.msgs), w.b.Items[0].Status, st)
+	w.flushed()
+}
+
+func (w *sim) add(topic string, id, group int32) {
+	m := &simMsg{id: len(w.msgs) + 1, topic: topic, queue: id, epoch: w.epochs[topic]}
+	w.msgs = append(w.msgs, m)
+	body := fmt.Sprintf("%d %s", m.id, strings.Repeat("x", w.rng.IntN(400)))
+	key := fmt.Sprintf("u%d", m.id)
+	d := draft(topic, id, body, "UNIQ_KEY", key, "TAGS", "t", "DELAY", "3", "FILL", strings.Repeat("p", 1+w.rng.IntN(300)))
+	w.b.Add(w.s, w.s.Queue(topic, id), d, group)
+}
+
+// flushed notes what the store says is on disk.
+func (w *sim) flushed() {
+	if w.dead != nil {
+		return
+	}
+	f := int64(w.s.Positions().Flushed)
+	for i := len(w.msgs) - 1; i >= 0; i-- {
+		if m := w.msgs[i]; m.end > 0 && m.end <= f && !m.gone {
+			if m.durable {
+				return // and so is all before it
+			}
+			m.durable = true
+		}
+	}
+}
+
+func (w *sim) delete() {
+	topic := simTopics[w.rng.IntN(len(simTopics))]
+	w.say("delete %s", topic)
+	w.deleting[topic] = true
+	w.epochs[topic]++
+	err := w.s.DeleteTopic(topic)
+	if w.dead != nil {
+		return
+	}
+	w.say("  %v", err)
+	if err == nil {
+		delete(w.deleting, topic)
+	}
+}
