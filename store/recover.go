@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +37,7 @@ type recovery struct {
 	limit     int64      // units of messages from here on are rebuilt
 	full      bool       // the scan starts where the log does
 	trusted   bool       // our own clean stop: nothing to doubt
+	unknown   bool       // no side file says what of queues is safe on disk
 	damaged   bool       // records were lost in the middle
 	indexFrom int64      // records from here on go into the index
 	holes     []commitlog.Hole
@@ -101,6 +105,7 @@ func (r *recovery) chooseStart() error {
 	default:
 		// What queues have is compared with the log, and stays if it is right.
 		r.from, r.limit, r.trusted = log.Min(), log.End(), false
+		r.unknown = true
 		r.inv.holes = nil
 	}
 	if r.inv.cut >= 0 {
@@ -267,7 +272,7 @@ func (r *recovery) verify(q *Queue) error {
 		if buf, ok, err = r.matches(q, good-1, u, buf); err != nil {
 			return err
 		}
-		if ok {
+		if ok || r.lost(u) {
 			from = u.End()
 			break
 		}
@@ -283,6 +288,12 @@ func (r *recovery) verify(q *Queue) error {
 	r.full = r.from <= r.s.log.Min()
 	r.trusted = false
 	return nil
+}
+
+// lost reports whether a unit leads into a hole that was known before: it keeps the
+// number of its message from being given again.
+func (r *recovery) lost(u consumequeue.Unit) bool {
+	return slices.ContainsFunc(r.inv.holes, func(h commitlog.Hole) bool { return u.Phys < h.To && u.End() > h.From })
 }
 
 // matches reports whether the record of u is unit number n of q.
@@ -483,7 +494,51 @@ func (r *recovery) finish(end int64) error {
 	if len(s.log.Bases()) == 0 && r.inv.progress == nil {
 		return nil // a new store: the first mark comes with the first messages
 	}
+	if r.unknown {
+		if err := r.syncAll(); err != nil {
+			return err
+		}
+	}
 	return s.mark(false)
+}
+
+// syncAll makes all queue files and their names safe. Whoever wrote them may have been
+// killed before it did, and what is read here may be on no disk.
+func (r *recovery) syncAll() error {
+	fsys := r.s.opt.FS
+	dirs := map[string]bool{}
+	var g errgroup.Group
+	g.SetLimit(1)
+	if len(r.inv.queues) > syncAlone {
+		g.SetLimit(syncParallel)
+	}
+	for _, qf := range r.inv.queues {
+		dir := r.s.Queue(qf.topic, qf.id).cq.Dir()
+		for _, found := range qf.files {
+			topic := filepath.Dir(dir)
+			dirs[dir], dirs[topic], dirs[filepath.Dir(topic)] = true, true, true
+			g.Go(func() error {
+				f, err := fsys.OpenReadWrite(filepath.Join(dir, segfile.Name(found.Base)))
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil // removed since
+				}
+				if err != nil {
+					return err
+				}
+				defer f.Close() // synced here
+				return f.Datasync()
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
