@@ -125,6 +125,7 @@ type sim struct {
 	quiet   bool     // the checks read; no crashes then
 	faulty  bool     // the disk failed, or may, in this life
 
+	unopened bool // the last process died before it was open
 	rebooted bool // a power loss since the last check
 	doubtful bool // a failed sync gave something up: only a reboot shows what the disk has
 
@@ -289,6 +290,7 @@ func (w *sim) open() bool {
 	s, rec, err := store.Open(w.o)
 	if w.dead != nil {
 		w.use(w.dead)
+		w.unopened = true
 		return false
 	}
 	if w.needsHuman(err) {
@@ -298,19 +300,20 @@ func (w *sim) open() bool {
 		w.fail("open: %v", err)
 	}
 	w.say("  %+v", rec.Notes)
-	w.s = s
+	w.s, w.unopened = s, false
 	return true
 }
 
 // simEnd ends a history without a failure.
 type simEnd struct{}
 
-// needsHuman: a power loss before a new store's first mark may leave what could as
-// well be a wrong disk, which mqctl does not clear by itself.
+// needsHuman: a power loss before a new store's first mark, or one followed by the
+// death of the recovery, may leave what could as well be a wrong disk, which mqctl
+// does not clear by itself.
 func (w *sim) needsHuman(err error) bool {
 	var damaged *store.DamagedError
 	_, missing := w.mem.Stat("/store/mqctl/progress")
-	return errors.As(err, &damaged) && w.rebooted && missing != nil
+	return errors.As(err, &damaged) && w.rebooted && (missing != nil || w.unopened)
 }
 
 // stop ends a process the proper way.
