@@ -142,29 +142,21 @@ func TestGolden(t *testing.T) {
 			want[name] = nil
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(recorded, "*.tar.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no recorded stores", err)
+	all := folders(t)
+	if len(all) != len(want) {
+		t.Errorf("%d recorded stores, golden.txt has %d", len(all), len(want))
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+	for name, f := range all {
 		list, known := want[name]
-		if strings.HasPrefix(name, "timer") && testing.Short() {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
-			found, rep := verify(t, unpack(t, name))
+			found, rep := verify(t, f.into(t))
 			if !known {
 				t.Errorf("not in golden.txt; found:\n\t%s", strings.Join(found, "\n\t"))
 			} else if !slices.Equal(found, list) {
 				t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(found, "\n\t"), strings.Join(list, "\n\t"))
 			}
 			var g story
-			b, err := os.ReadFile(filepath.Join(recorded, name+".json"))
-			if err == nil {
-				err = json.Unmarshal(b, &g)
-			}
-			if err != nil {
+			if err := json.Unmarshal(f.json, &g); err != nil {
 				t.Fatal(err)
 			}
 			if len(list) == 0 && (rep.Records != g.Fault.BaseRecords || rep.LogEnd != g.Fault.BaseEnd) {
@@ -172,4 +164,72 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
+}
+
+// folder is one of the recorded stores that lie in one file together.
+type folder struct {
+	json  []byte
+	files map[string][]byte // nil: a folder
+}
+
+// folders reads all of them; equal files are there once.
+func folders(t testing.TB) map[string]*folder {
+	t.Helper()
+	f, err := os.Open(filepath.Join(recorded, "folders.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, all := map[string]*folder{}, map[string][]byte{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b []byte
+		switch h.Typeflag {
+		case tar.TypeLink:
+			b = all[h.Linkname]
+		case tar.TypeReg:
+			if b, err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+			all[h.Name] = append([]byte{}, b...)
+			b = all[h.Name]
+		}
+		name, rest, inside := strings.Cut(h.Name, "/")
+		name = strings.TrimSuffix(name, ".json")
+		if out[name] == nil {
+			out[name] = &folder{files: map[string][]byte{}}
+		}
+		if inside {
+			out[name].files["/"+rest] = b
+		} else {
+			out[name].json = b
+		}
+	}
+}
+
+func (f *folder) into(t testing.TB) *vfs.Mem {
+	t.Helper()
+	fsys := vfs.NewMem()
+	for name, b := range f.files {
+		err := fsys.MkdirAll(path.Dir(name))
+		if err == nil && b == nil {
+			err = fsys.MkdirAll(name)
+		} else if err == nil {
+			err = vfs.WriteFile(fsys, name, b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fsys
 }
