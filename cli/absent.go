@@ -151,9 +151,6 @@ debug bundle | collect diagnostics
 debug analyse | findings in a bundle
 debug profile | profile of a broker
 explain | settings, error codes, request codes
-cheat | tested snippets
-gen man | manual pages
-gen markdown | manual as Markdown
 `
 
 // absentOld makes commands of absentOldTable.

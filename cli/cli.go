@@ -39,6 +39,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 	if len(args) > 1 && args[1] == "__complete" {
 		return complete(ctx, args[2:], io)
 	}
+	args = withFocus(io, args)
 	l, err := commands().normalise(args[0], args[1:])
 	if words := aliasOf(args, err, io.Env); words != nil {
 		l, err = commands().normalise(args[0], words)

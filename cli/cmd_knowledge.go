@@ -22,8 +22,8 @@ func knowledgeCommands() []*command {
 			}},
 		},
 		{
-			path: "completion", summary: "completion script of a shell", args: "bash|zsh|fish", min: 1, max: 1, argFrom: "shell", attrs: local, run: runCompletion,
-			examples: []string{"source <(mqctl completion bash)", "mqctl completion zsh > \"${fpath[1]}/_mqctl\"", "mqctl completion fish > ~/.config/fish/completions/mqctl.fish"},
+			path: "completion", summary: "completion script of a shell", args: "bash|zsh|fish|powershell", min: 1, max: 1, argFrom: "shell", attrs: local, run: runCompletion,
+			examples: []string{"source <(mqctl completion bash)", "mqctl completion zsh > \"${fpath[1]}/_mqctl\"", "mqctl completion fish > ~/.config/fish/completions/mqctl.fish", "mqctl completion powershell >> $PROFILE"},
 		},
 		{
 			path: "schema list", summary: "names of the JSON schemas", attrs: local, schema: "mqctl.schema.list/v1", run: runSchemaList,
@@ -68,7 +68,7 @@ func runSchemaShow(_ context.Context, c *call) (*result, error) {
 func runCompletion(_ context.Context, c *call) (*result, error) {
 	script, ok := completionScripts[c.arg(0)]
 	if !ok {
-		return nil, usage("BAD_VALUE", "there is no completion for the shell %q", c.arg(0)).because("bash, zsh and fish have one")
+		return nil, usage("BAD_VALUE", "there is no completion for the shell %q", c.arg(0)).because("bash, zsh, fish and powershell have one")
 	}
 	return &result{raw: []byte(script)}, nil
 }
@@ -114,6 +114,20 @@ function __mqctl_complete
 end
 complete -c mqctl -f -a '(__mqctl_complete)'
 complete -c mqadmin -f -a '(__mqctl_complete)'
+`,
+	"powershell": `# PowerShell completion of mqctl
+Register-ArgumentCompleter -Native -CommandName mqctl, mqadmin -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $words = @($commandAst.CommandElements | Where-Object { $_.Extent.StartOffset -lt $cursorPosition } | ForEach-Object { $_.ToString() })
+    $name = $words[0]
+    $words = @($words | Select-Object -Skip 1)
+    if ($wordToComplete -eq '') { $words += '' }
+    & $name __complete -- @words 2>$null | ForEach-Object {
+        $word, $text = $_ -split "\t", 2
+        if (-not $text) { $text = $word }
+        [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $text)
+    }
+}
 `,
 }
 

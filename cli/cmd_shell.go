@@ -43,7 +43,7 @@ func runShell(ctx context.Context, c *call) (*result, error) {
 	if c.given("execute") && len(c.args) > 0 {
 		return nil, usage("CONTRADICTION", "-e and a FILE are both commands to run").try("mqctl shell -e 'source " + c.arg(0) + "'")
 	}
-	code, err := c.shell(ctx)
+	code, err := c.shell(ctx, strings.Join(c.values["namesrv"], ","))
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +53,14 @@ func runShell(ctx context.Context, c *call) (*result, error) {
 	return &result{streamed: true, final: &code}, nil
 }
 
-// shell runs a session of the shell and returns its status.
-func (c *call) shell(ctx context.Context) (int, error) {
+// shell runs a session of the shell and returns its status. namesrv is "" for
+// what the environment and the client file say.
+func (c *call) shell(ctx context.Context, namesrv string) (int, error) {
 	host := newSession(ctx, c.io)
 	defer host.close()
 	settings := map[string]string{}
-	if v := c.values["namesrv"]; len(v) > 0 {
-		settings["namesrv"] = strings.Join(v, ",")
+	if namesrv != "" {
+		settings["namesrv"] = namesrv
 	}
 	if c.given("context") {
 		settings["context"] = c.str("context")
@@ -77,9 +78,14 @@ func (c *call) shell(ctx context.Context) (int, error) {
 	s := shell.New(o)
 	for name, value := range settings {
 		if err := s.Choose(name, value); err != nil {
-			return 0, err
+			return 0, usage("BAD_VALUE", "--%s: %v", name, err)
 		}
 	}
+	return c.shellInput(ctx, s, interactive, o.Dumb)
+}
+
+// shellInput runs what the shell is to run: -e, a file, the input, or a user.
+func (c *call) shellInput(ctx context.Context, s *shell.Session, interactive, dumb bool) (int, error) {
 	switch {
 	case c.given("execute"):
 		return s.Script(ctx, strings.NewReader(strings.Join(c.values["execute"], "\n")), "-e"), nil
@@ -93,7 +99,7 @@ func (c *call) shell(ctx context.Context) (int, error) {
 	case !interactive:
 		return s.Script(ctx, c.io.In, "stdin"), nil
 	}
-	editor, err := c.editor(o.Dumb)
+	editor, err := c.editor(dumb)
 	if err != nil {
 		return 0, fail(ExitFailed, "NO_TERMINAL", "the terminal cannot be used: %v", err)
 	}

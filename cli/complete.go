@@ -179,8 +179,12 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 			c.offer(k.name, k.text)
 		}
 	case f.complete == "shell":
-		for _, s := range []string{"bash", "zsh", "fish"} {
+		for _, s := range []string{"bash", "zsh", "fish", "powershell"} {
 			c.offer(s, "")
+		}
+	case f.complete == "cheat":
+		for i := range cheats {
+			c.offer(cheats[i].name, cheats[i].title)
 		}
 	case f.complete == "schema":
 		for _, n := range schemaNames() {
@@ -213,8 +217,36 @@ func (c *completer) localNames() {
 	}
 }
 
-// live asks the cluster, for a short time.
+// live offers names of the cluster: what a shell still knows, else what the
+// cluster says within a short time, else what the shell knew before.
 func (c *completer) live(ctx context.Context, what string, words []string, v *vocabulary) {
+	s := c.io.session
+	if s == nil {
+		c.ask(ctx, what, words, v)
+		return
+	}
+	key := what + " " + strings.Join(c.namesrv(words, v), ",")
+	if strings.HasPrefix(c.typ, "%") {
+		key += " %"
+	}
+	known, fresh := s.known(key, what)
+	if !fresh {
+		all := &completer{r: c.r, io: c.io, seen: map[string]bool{}}
+		if strings.HasPrefix(c.typ, "%") {
+			all.typ = "%"
+		}
+		all.ask(ctx, what, words, v)
+		if all.out.Len() > 0 {
+			known = s.learn(key, all.out.String())
+		}
+	}
+	for _, w := range known {
+		c.offer(w[0], w[1])
+	}
+}
+
+// ask asks the cluster, for a short time.
+func (c *completer) ask(ctx context.Context, what string, words []string, v *vocabulary) {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	addrs, err := addresses(c.namesrv(words, v))

@@ -168,7 +168,13 @@ func exitsOf(c *command) []int {
 }
 
 func writeFlag(b *strings.Builder, v *vocabulary, f *flagSpec) {
-	name := v.spelled(f)
+	name, text := flagText(v, f)
+	fmt.Fprintf(b, "  %-42s %s\n", name, text)
+}
+
+// flagText is how a flag is written, and what it means.
+func flagText(v *vocabulary, f *flagSpec) (name, text string) {
+	name = v.spelled(f)
 	if len(f.also) > 0 && !v.old {
 		name = "--" + strings.Join(f.also, ", --") + ", " + name
 	}
@@ -198,7 +204,7 @@ func writeFlag(b *strings.Builder, v *vocabulary, f *flagSpec) {
 	case f.negative:
 		name += ", --no-" + f.key
 	}
-	text := f.help
+	text = f.help
 	if v.old && f.required {
 		text += " (required)"
 	}
@@ -208,7 +214,7 @@ func writeFlag(b *strings.Builder, v *vocabulary, f *flagSpec) {
 	if len(f.env) > 0 {
 		text += " [" + strings.Join(f.env, ", ") + "]"
 	}
-	fmt.Fprintf(b, "  %-42s %s\n", name, text)
+	return name, text
 }
 
 // helpTopic answers "mqctl help ...".

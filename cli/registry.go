@@ -133,7 +133,7 @@ func newRegistry() *registry {
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(),
-		shellCommands(), topCommands(),
+		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),
 		absentTree(), absentOld(),

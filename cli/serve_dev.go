@@ -59,7 +59,7 @@ func devCommands() []*command {
 			{key: "keep", kind: kindOptional, bare: keepHere, meta: "DIR", complete: "file", help: "keep the data, in this folder; the next start goes on with it"},
 			{key: "lag", meta: "SIZE", help: "hold the slaves this far behind their master"},
 			{key: "kill-slave-every", kind: kindDuration, meta: "DUR", help: "kill a slave (SIGKILL) that often, and start it again"},
-			{key: "no-shell", kind: kindBool, help: "wait for Ctrl-C without saying that there is no shell yet"},
+			{key: "no-shell", kind: kindBool, help: "wait for Ctrl-C instead of opening the shell on a terminal"},
 		},
 		view: view{item: devReady{}},
 	}}
@@ -188,7 +188,7 @@ func (d *devCluster) run(ctx context.Context) error {
 	err := d.startAll(serve)
 	if err == nil {
 		if err = d.tell(); err == nil {
-			err = d.wait(serve)
+			err = d.use(serve, stop)
 		}
 	}
 	d.stopAll()
@@ -361,11 +361,28 @@ func (d *devCluster) tell() error {
 	if d.lag > 0 {
 		fmt.Fprintf(w, "  %-12s slaves stay %s behind\n", "lag", d.c.str("lag"))
 	}
-	fmt.Fprintf(w, "\nready in %s\nnext   mqctl -n %s stats ha   or   Ctrl-C, which stops everything\n", readyText(it.StartMillis), d.nsAddr)
-	if !d.c.on("no-shell") {
-		fmt.Fprintf(w, "note    there is no shell yet; another terminal is the place for commands\n")
+	next := fmt.Sprintf("mqctl -n %s stats ha   or   Ctrl-C, which stops everything", d.nsAddr)
+	if d.opensShell() {
+		next = "stats ha   or   top   or   Ctrl-D, which stops everything"
 	}
+	fmt.Fprintf(w, "\nready in %s\nnext   %s\n", readyText(it.StartMillis), next)
 	return nil
+}
+
+// opensShell reports whether somebody can use a shell here.
+func (d *devCluster) opensShell() bool {
+	return !d.c.on("no-shell") && d.c.p.format == "table" && onTerminal(d.c.io)
+}
+
+// use opens the shell, at whose end everything stops, or waits for Ctrl-C.
+func (d *devCluster) use(ctx context.Context, stop context.CancelFunc) error {
+	if !d.opensShell() {
+		return d.wait(ctx)
+	}
+	d.group.Go(func() error { return d.wait(ctx) })
+	defer stop()
+	_, err := d.c.shell(ctx, d.nsAddr)
+	return err
 }
 
 // wait keeps the cluster until ctx ends, kills slaves if that was asked for, and

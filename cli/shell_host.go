@@ -205,3 +205,30 @@ func liveAge(what string) time.Duration {
 	}
 	return 30 * time.Second
 }
+
+// known are the names that were learned; fresh if they need not be asked again.
+func (s *session) known(key, what string) (words [][2]string, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.names[key]
+	return n.words, ok && time.Since(n.at) < liveAge(what)
+}
+
+// mostNames bounds the lists that are kept.
+const mostNames = 64
+
+// learn keeps the candidates of a completion.
+func (s *session) learn(key, lines string) [][2]string {
+	var words [][2]string
+	for line := range strings.Lines(lines) {
+		w, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		words = append(words, [2]string{w, text})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) >= mostNames {
+		clear(s.names)
+	}
+	s.names[key] = liveNames{words: words, at: time.Now()}
+	return words
+}

@@ -48,6 +48,43 @@ func TestShellPaste(t *testing.T) {
 	p.await("sh:")
 }
 
+// TestShellEdit: a name in Chinese is edited, wrapped and deleted at every width.
+func TestShellEdit(t *testing.T) {
+	for _, width := range []int{40, 80, 200} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			p := newPane(t, width, 24)
+			p.line("mqctl")
+			p.await("mqctl>")
+			name := strings.Repeat("订单消费组", 9)
+			want := "\"" + "订X" + strings.Repeat("订单消费组", 9)[len("订单"):] + "尾" + "\""
+			flat := func(s string) string { return strings.ReplaceAll(s, "\n", "") }
+			p.text("version " + name + " end")
+			p.shows("end")
+			p.keys("Home")
+			for range 9 {
+				p.keys("Right") // behind "version 订"
+			}
+			p.text("X")
+			p.keys("Delete", "End", "BSpace", "BSpace", "BSpace")
+			p.text("尾")
+			p.keys("Left", "BSpace")
+			edited := "mqctl> version " + strings.Trim(want, "\"")
+			p.until("the line once, and nothing stale", func(s string) bool {
+				return strings.HasSuffix(flat(strings.ReplaceAll(s, " \n", "\n")), edited) && strings.Count(s, "mqctl>") == 1
+			})
+			p.keys("Enter")
+			p.until(want, func(s string) bool { return strings.Contains(flat(s), want) })
+			p.await("mqctl [2]>")
+			p.keys("Up")
+			p.keys("C-u")
+			p.await("mqctl [2]>")
+			p.keys("C-d")
+			p.await("sh:")
+			p.cooked()
+		})
+	}
+}
+
 // TestShellInterrupt: Ctrl-C ends the line or the command, never the shell; a
 // signal ends the shell and leaves the terminal as it was.
 func TestShellInterrupt(t *testing.T) {
@@ -109,5 +146,43 @@ func TestShellDumb(t *testing.T) {
 	p.await("sh:")
 	if out := p.file("out.txt"); strings.ContainsRune(out, '\x1b') || !strings.Contains(out, "mqctl [2]>") {
 		t.Errorf("a dumb terminal gets %q", out)
+	}
+}
+
+// TestShellFocus: use chooses a broker for later commands; the role is in the
+// prompt; a throw-away cluster opens the shell and stops with it.
+func TestShellFocus(t *testing.T) {
+	p := newPane(t, 160, 50)
+	p.line("mqctl dev")
+	p.await("mqctl>")
+	p.line("use broker broker-a/1")
+	p.until("the role", func(s string) bool {
+		if strings.Contains(s, "mqctl(broker-a/1 slave)>") {
+			return true
+		}
+		p.keys("Enter")
+		return false
+	})
+	p.line("clear")
+	p.line("broker config get slaveReadEnable -o csv --fields broker,brokerId --no-headers")
+	if s := p.shows("broker-a,1"); strings.Contains(s, "broker-a,0") {
+		t.Errorf("the focus is not kept:\n%s", s)
+	}
+	p.text("broker stat")
+	p.keys("Tab")
+	p.shows("broker status")
+	p.keys("C-u", "C-d")
+	p.shows("stopped cleanly in")
+	p.await("sh:")
+}
+
+// TestNoQuestion: the program does not ask the terminal for its colours when it
+// starts, as the library of the live view would.
+func TestNoQuestion(t *testing.T) {
+	p := newPane(t, 80, 24)
+	p.line("TERM=xterm-256color script -q -c 'mqctl version' out.txt; echo done")
+	p.shows("\ndone")
+	if out := p.file("out.txt"); strings.ContainsRune(out, '\x1b') {
+		t.Errorf("the terminal is asked: %q", out)
 	}
 }

@@ -6,17 +6,20 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/chzyer/readline"
 )
 
-// terminalEditor is chzyer/readline behind a keyReader. Candidates are shown by
+// terminalEditor is chzyer/readline behind a keyReader; what it edits is drawn by
+// our own screen. Candidates are shown by
 // us: one Tab completes as far as it is certain, a second one lists what is
 // possible with its descriptions.
 type terminalEditor struct {
 	rl   *readline.Instance
 	keys *keyReader
+	view *screen
 	once sync.Once
 
 	mu       sync.Mutex
@@ -25,11 +28,13 @@ type terminalEditor struct {
 	listed   string // line for which Tab found nothing more to add
 
 	// of the goroutine that handles keys
-	step  int    // a move through the history that the next change makes
-	typed string // the beginning that Up looks for
-	at    int    // place in history; len(history): the typed line
-	shown string // what the last move showed
-	line  string
+	step   int    // a move through the history that the next change makes
+	typed  string // the beginning that Up looks for
+	at     int    // place in history; len(history): the typed line
+	shown  string // what the last move showed
+	sought []rune // typed after Ctrl-R
+	line   string
+	pos    atomic.Int64
 }
 
 // NewTerminal makes the editor of a terminal.
@@ -38,25 +43,34 @@ func NewTerminal(in, out *os.File) (LineEditor, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &terminalEditor{keys: keys}
+	e := &terminalEditor{keys: keys, view: &screen{out: out, width: readline.GetScreenWidth}}
 	e.rl, err = readline.NewEx(&readline.Config{
-		Stdin: keys, Stdout: out, Stderr: out, HistoryLimit: longestHistory, DisableAutoSaveHistory: true, HistorySearchFold: true,
+		Stdin: keys, Stdout: io.Discard, Stderr: io.Discard, FuncIsTerminal: func() bool { return true }, HistoryLimit: longestHistory, DisableAutoSaveHistory: true, HistorySearchFold: true,
 		AutoComplete: e, FuncFilterInputRune: e.filter, EOFPrompt: "exit",
 	})
 	if err != nil {
 		return nil, errors.Join(err, keys.Close())
 	}
 	e.rl.Config.SetListener(e.changed)
+	e.rl.Config.FuncOnWidthChanged(func() { e.view.resized(int(e.pos.Load())) })
 	return e, nil
 }
 
 func (e *terminalEditor) ReadLine(prompt string) (string, error) {
-	e.rl.SetPrompt(prompt)
 	e.keys.enable(true)
 	defer e.keys.enable(false)
+	e.view.begin(prompt)
+	e.pos.Store(0)
 	line, err := e.rl.Readline()
-	if errors.Is(err, readline.ErrInterrupt) {
-		err = ErrInterrupt
+	switch {
+	case errors.Is(err, readline.ErrInterrupt):
+		e.view.end("^C")
+		return "", ErrInterrupt
+	case errors.Is(err, io.EOF):
+		e.view.end("exit")
+	default:
+		e.view.draw([]rune(line), len([]rune(line)))
+		e.view.end("")
 	}
 	return line, err
 }
@@ -78,7 +92,7 @@ func (e *terminalEditor) SetHistory(lines []string) {
 }
 
 func (e *terminalEditor) Notify(line string) {
-	_, _ = io.WriteString(e.rl.Stdout(), line+"\n") // the terminal may have gone
+	e.view.above(line+"\n", int(e.pos.Load()))
 }
 
 func (e *terminalEditor) Discard() int { return e.keys.discard() }
@@ -93,6 +107,14 @@ func (e *terminalEditor) Close() error {
 // puts the line that was looked for; Ctrl-Z does nothing here.
 func (e *terminalEditor) filter(r rune) (rune, bool) {
 	e.step = 0
+	if e.rl != nil && e.rl.Operation.IsSearchMode() {
+		e.searching(r)
+		if r == readline.CharInterrupt {
+			return readline.CharBell, true // ends the search, not the line
+		}
+	} else {
+		e.sought = nil
+	}
 	switch r {
 	case readline.CharPrev:
 		e.step = -1
@@ -100,23 +122,54 @@ func (e *terminalEditor) filter(r rune) (rune, bool) {
 	case readline.CharNext:
 		e.step = +1
 		return readline.CharBell, true
+	case readline.CharCtrlL:
+		e.view.clear(int(e.pos.Load()))
+		return readline.CharBell, true
 	case readline.CharCtrlZ:
 		return readline.CharBell, true
 	}
 	return r, true
 }
 
+// searching keeps what is typed after Ctrl-R.
+func (e *terminalEditor) searching(r rune) {
+	switch {
+	case r == readline.CharBackspace || r == readline.CharCtrlH:
+		if n := len(e.sought); n > 0 {
+			e.sought = e.sought[:n-1]
+		}
+	case r >= ' ':
+		e.sought = append(e.sought, r)
+	}
+}
+
 // changed is called after each key, and with key 0 when a line begins.
-func (e *terminalEditor) changed(line []rune, _ int, key rune) ([]rune, int, bool) {
+func (e *terminalEditor) changed(line []rune, pos int, key rune) ([]rune, int, bool) {
+	line, pos, ok := e.moved(line, pos, key)
+	ended := key == 0 || key == readline.CharEnter || key == readline.CharCtrlJ || key == readline.CharInterrupt
+	if !ended && !(key == readline.CharDelete && len(line) == 0) {
+		e.pos.Store(int64(pos))
+		if e.rl.Operation.IsSearchMode() {
+			note := []rune("   (search: " + string(e.sought) + ")")
+			e.view.draw(append(append([]rune(nil), line...), note...), pos)
+		} else {
+			e.view.draw(line, pos)
+		}
+	}
+	return line, pos, ok
+}
+
+// moved puts the line of the history that Up or Down asked for.
+func (e *terminalEditor) moved(line []rune, pos int, key rune) ([]rune, int, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if key == 0 {
-		e.at, e.line, e.shown, e.step, e.listed = len(e.history), "", "", 0, ""
-		return nil, 0, false
+		e.at, e.line, e.shown, e.step, e.listed, e.sought = len(e.history), "", "", 0, "", nil
+		return line, pos, false
 	}
 	e.line = string(line)
 	if e.step == 0 {
-		return nil, 0, false
+		return line, pos, false
 	}
 	if e.line != e.shown || e.at >= len(e.history) {
 		e.at, e.typed = len(e.history), e.line
@@ -124,7 +177,7 @@ func (e *terminalEditor) changed(line []rune, _ int, key rune) ([]rune, int, boo
 	found := e.search()
 	e.step = 0
 	if found == nil {
-		return nil, 0, false
+		return line, pos, false
 	}
 	e.shown = *found
 	out := []rune(e.shown)
