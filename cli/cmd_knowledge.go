@@ -23,7 +23,7 @@ func knowledgeCommands() []*command {
 		},
 		{
 			path: "completion", summary: "completion script of a shell", args: "bash|zsh|fish|powershell", min: 1, max: 1, argFrom: "shell", attrs: local, run: runCompletion,
-			examples: []string{"source <(mqctl completion bash)", "mqctl completion zsh > \"${fpath[1]}/_mqctl\"", "mqctl completion fish > ~/.config/fish/completions/mqctl.fish", "mqctl completion powershell >> $PROFILE"},
+			examples: []string{"source <(mqctl completion bash)", "mqctl completion zsh > \"${fpath[1]}/_mqctl\"", "mqctl completion fish > ~/.config/fish/completions/mqctl.fish", "mqctl completion powershell > mqctl.ps1"},
 		},
 		{
 			path: "schema list", summary: "names of the JSON schemas", attrs: local, schema: "mqctl.schema.list/v1", run: runSchemaList,
