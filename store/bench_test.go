@@ -215,3 +215,33 @@ func BenchmarkDispatch(b *testing.B) {
 		b.Error("no arrival")
 	}
 }
+
+// BenchmarkQuery finds one of 100,000 messages by its unique key. One op is one query.
+func BenchmarkQuery(b *testing.B) {
+	s, _ := open(b, benchOptions(b))
+	defer runStore(b, s)()
+	benchQueues(s)
+	drafts := benchDrafts()
+	var batch store.Batch
+	const n = 100_000
+	for i := 0; i < n; {
+		for _, d := range drafts {
+			d.Properties = record.AppendProperty(nil, "UNIQ_KEY", fmt.Sprintf("7F0000010000006000000000%08X", i))
+			i++
+		}
+		addAll(s, &batch, drafts)
+		s.AppendAll(&batch)
+	}
+	s.KeepOnce()
+	var buf []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer cpu(b)()
+	for i := range b.N {
+		var res store.QueryResult
+		key := fmt.Sprintf("7F0000010000006000000000%08X", i*7919%n)
+		if buf, res = s.Query(buf[:0], "bench", key, 64, 0, 1<<60, true); res.Count != 1 {
+			b.Fatalf("%s: %+v", key, res)
+		}
+	}
+}

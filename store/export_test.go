@@ -70,3 +70,6 @@ func (s *Store) RetainOnce() { s.retainOnce(context.Background()) }
 
 // LeavingBytes are those of expired files that still take space.
 func (s *Store) LeavingBytes() int64 { return s.retain.leavingBytes.Load() }
+
+// DropTail frees the copy of the newest bytes of the log.
+func (s *Store) DropTail() { s.log.DropTail() }
