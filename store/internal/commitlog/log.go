@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,7 +66,11 @@ type Log struct {
 	syncMu  sync.Mutex // one sync at a time
 	syncErr error      // the first that failed; none is believed after it
 
-	tail     *tail
+	tail *tail
+	// places bounds the reads of files under way: as many threads in the kernel as there are
+	// readers would keep a sender from its core for milliseconds. What the tail has
+	// needs no place.
+	places   chan struct{}
 	lastFill fillCache
 }
 
@@ -77,7 +82,7 @@ type Log struct {
 // goes without: ext4 has to convert the reserved blocks at every sync, which
 // then takes two to three times as long as on a sparse file.
 func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserve bool) (*Log, error) {
-	l := &Log{fs: fsys, dir: dir, segBytes: segBytes, reserve: reserve, tail: newTail()}
+	l := &Log{fs: fsys, dir: dir, segBytes: segBytes, reserve: reserve, tail: newTail(), places: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
 	var segs []*segment
 	l.segs.Store(&segs)
 	for _, found := range files {
@@ -346,7 +351,9 @@ func (l *Log) Read(dst []byte, pos int64) (bool, error) {
 	if s == nil || pos+int64(len(dst)) > s.base+l.segBytes {
 		return false, nil
 	}
+	l.places <- struct{}{}
 	n, err := s.read(dst, pos-s.base)
+	<-l.places
 	if n == len(dst) {
 		return true, nil
 	}
