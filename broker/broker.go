@@ -187,6 +187,11 @@ func (b *Broker) open(levels []time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("loading the progress of delayed messages: %w", err)
 	}
+	for _, why := range []error{b.topics.Fallback(), b.groups.Fallback(), b.offsets.Fallback()} {
+		if why != nil {
+			b.log.Warn("a table is older than it was: its newest changes are lost", "error", why)
+		}
+	}
 	b.members = subgroup.NewMembers(nowMillis, b.notifyWanted)
 	b.locks = subgroup.NewLocks(nowMillis)
 	b.holds = hold.New(b.store, b.opts.Now, mostHeld)

@@ -59,7 +59,8 @@ type Groups struct {
 	forbidden        live.Map[forbidden]
 	pendingForbidden map[string]*forbidden
 
-	refused []string
+	refused  []string
+	fallback error
 }
 
 // groupsBody is an encoded answer to code 201.
@@ -99,7 +100,8 @@ func LoadGroups(o GroupsOptions) (*Groups, error) {
 		values[name] = &c
 	}
 	slices.Sort(g.refused)
-	version, added := doc.DataVersion, false
+	g.fallback = file.UsedBak()
+	version, added := file.Version(doc.DataVersion), false
 	for _, name := range systemGroups() {
 		if values[name] == nil {
 			c := Defaults(name)
@@ -125,6 +127,10 @@ func LoadGroups(o GroupsOptions) (*Groups, error) {
 	}
 	return g, nil
 }
+
+// Fallback says why subscriptionGroup.json.bak was read instead of
+// subscriptionGroup.json; nil if it was not.
+func (g *Groups) Fallback() error { return g.fallback }
 
 // Refused names the entries of the file that were left out because their name
 // is not legal.

@@ -112,7 +112,7 @@ func LoadOffsets(fs vfs.FS, dir string, nowMillis func() int64) (*Offsets, error
 	if err != nil {
 		return nil, fmt.Errorf("read the consumer offsets: %w", err)
 	}
-	o.version, o.rest = doc.version, doc.rest
+	o.version, o.rest = o.file.Version(doc.version), doc.rest
 	if o.version.Timestamp == 0 {
 		o.version.Timestamp = nowMillis()
 	}
@@ -127,6 +127,15 @@ func LoadOffsets(fs vfs.FS, dir string, nowMillis func() int64) (*Offsets, error
 	}
 	o.savedAfter = o.changes.Load()
 	return o, nil
+}
+
+// Fallback says why consumerOffset.json.bak was read instead of consumerOffset.json at
+// the start; nil if it was not.
+func (o *Offsets) Fallback() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.UsedBak()
 }
 
 // DecodeOffsets reads the body of code 43, Apache's or ours, or the text of the

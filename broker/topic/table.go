@@ -41,6 +41,8 @@ type Table struct {
 	body    atomic.Pointer[body] // of JSON, for one version of the table
 	told    live.History[Config] // to slaves
 	refused []string
+
+	fallback error
 }
 
 // body is an encoded answer to code 21.
@@ -84,6 +86,7 @@ func Load(o Options) (*Table, error) {
 	if doc.DataVersion, err = live.Replay(file, doc.TopicConfigTable, doc.DataVersion); err != nil {
 		return nil, fmt.Errorf("read the topic table: %w", err)
 	}
+	t.fallback, doc.DataVersion = file.UsedBak(), file.Version(doc.DataVersion)
 	values, version := t.merge(doc)
 	t.live, err = live.New(live.Options[Config]{
 		File: file, Field: "topicConfigTable", NowMillis: o.NowMillis, Journal: true,
@@ -124,6 +127,9 @@ func (t *Table) merge(doc document) (map[string]*Config, table.DataVersion) {
 // Flush writes topics.json if topics were made since that only its journal has: they are
 // durable, but Apache does not read that.
 func (t *Table) Flush() error { return t.live.Flush() }
+
+// Fallback says why topics.json.bak was read instead of topics.json; nil if it was not.
+func (t *Table) Fallback() error { return t.fallback }
 
 // Refused names the entries of topics.json that were left out because their
 // name is not legal: it would become a folder.

@@ -99,7 +99,7 @@ func (f *File) load(parse func([]byte) error) (found bool, err error) {
 		return false, err
 	}
 	if bakErr == nil {
-		f.keepBak, f.whyBak = true, fmt.Errorf("%s: %w", f.path, mainErr)
+		f.keepBak, f.whyBak = true, fmt.Errorf("%s cannot be used (%w): the older %s is used instead", f.path, mainErr, f.bak)
 		return true, nil
 	}
 	if blank(mainErr) && blank(bakErr) {
@@ -124,9 +124,22 @@ func (f *File) try(path string, parse func([]byte) error) (unusable, err error) 
 	return parse(b), nil
 }
 
-// UsedBak returns why the last Load took .bak instead of the main file; nil if
-// it did not.
+// UsedBak returns why the last Load took .bak instead of the main file, naming both;
+// nil if it did not.
 func (f *File) UsedBak() error { return f.whyBak }
+
+// behindBak is how much further a version counts after a fallback: what the lost
+// generation had been told to name servers and slaves must not be newer.
+const behindBak = 1000
+
+// Version is the version of what the last Load gave back: v, as the document says, or
+// after a fallback to .bak one that is newer than that of the lost generation.
+func (f *File) Version(v DataVersion) DataVersion {
+	if f.whyBak != nil {
+		v.Counter += behindBak
+	}
+	return v
+}
 
 // Save makes data the new generation, durably: temp file, fsync, old one kept
 // as .bak, rename, directory synced. On error the old generations stay.
