@@ -22,7 +22,7 @@ func withFocus(io Stdio, args []string) []string {
 			continue
 		}
 		switch {
-		case l.argFrom == f.key && v.old == false && plain == 0:
+		case l.argFrom == f.key && !v.old && plain == 0:
 			added = append(added, f.value)
 		case l.argFrom != f.key && takes(v, f.key) && !names(v, args[1:], f.key, "cluster"):
 			added = append(added, v.hint(flagOfKey(v, f.key))+"="+f.value)
@@ -88,7 +88,7 @@ func flagOfKey(v *vocabulary, key string) *flagSpec {
 // takes reports whether a flag of that name can be written on the line.
 func takes(v *vocabulary, key string) bool {
 	f := flagOfKey(v, key)
-	return f != nil && !(f.arg > 0 && !v.old)
+	return f != nil && (f.arg == 0 || v.old)
 }
 
 // names reports whether the line gives one of the flags itself.

@@ -102,12 +102,6 @@ func (p *pane) screen() string {
 	return strings.TrimRight(p.tmux("capture-pane", "-p", "-t", "t"), "\n")
 }
 
-// last is the last line of the screen.
-func (p *pane) last() string {
-	s := p.screen()
-	return strings.TrimRight(s[strings.LastIndexByte(s, '\n')+1:], " ")
-}
-
 // until waits for a condition on the screen.
 func (p *pane) until(what string, done func(screen string) bool) string {
 	p.t.Helper()

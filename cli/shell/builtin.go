@@ -17,7 +17,7 @@ import (
 type builtin struct {
 	usage, text string
 	own         func(words []string) bool // nil: always; else only such words are the shell's
-	run         func(s *Session, ctx context.Context, words []string, out Streams) (int, error)
+	run         func(ctx context.Context, s *Session, words []string, out Streams) (int, error)
 }
 
 var builtins map[string]builtin
@@ -40,7 +40,7 @@ func init() {
 		"clear":   {"clear", "an empty screen", nil, runClear},
 		"exit":    {"exit [CODE]", "leave, with the status of the last command; Ctrl-D does the same", nil, runExit},
 		"quit":    {"", "", nil, runExit},
-		"shell": {"", "", nil, func(s *Session, _ context.Context, _ []string, _ Streams) (int, error) {
+		"shell": {"", "", nil, func(_ context.Context, s *Session, _ []string, _ Streams) (int, error) {
 			return s.fail(codeUsage, "IN_SHELL", "this is the shell; source FILE runs a script"), nil
 		}},
 	}
@@ -63,7 +63,7 @@ func (s *Session) misused(words []string) (int, error) {
 	return s.fail(codeUsage, "BAD_VALUE", "%s: this is how it is written: %s", words[0], b.usage), nil
 }
 
-func runHelp(s *Session, ctx context.Context, words []string, out Streams) (int, error) {
+func runHelp(ctx context.Context, s *Session, words []string, out Streams) (int, error) {
 	if len(words) > 1 {
 		if b, ok := builtins[words[1]]; ok && b.usage != "" && (b.own == nil || b.own(words[1:])) {
 			fmt.Fprintf(out.Out, "%s: %s\n\nusage   %s\n", words[1], b.text, b.usage)
@@ -97,7 +97,7 @@ func every(words []string) (time.Duration, []string, error) {
 	return pause, words, nil
 }
 
-func runWatch(s *Session, ctx context.Context, words []string, out Streams) (int, error) {
+func runWatch(ctx context.Context, s *Session, words []string, out Streams) (int, error) {
 	pause, rest, err := every(words[1:])
 	if err != nil || len(rest) == 0 {
 		return s.misused(words)
@@ -125,7 +125,7 @@ func runWatch(s *Session, ctx context.Context, words []string, out Streams) (int
 // onTerminal reports whether the output of a command is the terminal of this session.
 func (s *Session) onTerminal(out Streams) bool { return s.interactive && out.Out == s.o.Streams.Out }
 
-func runTime(s *Session, ctx context.Context, words []string, out Streams) (int, error) {
+func runTime(ctx context.Context, s *Session, words []string, out Streams) (int, error) {
 	if len(words) < 2 {
 		return s.misused(words)
 	}
@@ -135,7 +135,7 @@ func runTime(s *Session, ctx context.Context, words []string, out Streams) (int,
 	return code, exit
 }
 
-func runRepeat(s *Session, ctx context.Context, words []string, out Streams) (int, error) {
+func runRepeat(ctx context.Context, s *Session, words []string, out Streams) (int, error) {
 	if len(words) < 3 {
 		return s.misused(words)
 	}
@@ -154,7 +154,7 @@ func runRepeat(s *Session, ctx context.Context, words []string, out Streams) (in
 	return codeOK, nil
 }
 
-func runUse(s *Session, _ context.Context, words []string, _ Streams) (int, error) {
+func runUse(_ context.Context, s *Session, words []string, _ Streams) (int, error) {
 	switch {
 	case len(words) == 1:
 		s.focus = Focus{}
@@ -171,7 +171,7 @@ func runUse(s *Session, _ context.Context, words []string, _ Streams) (int, erro
 	return codeOK, nil
 }
 
-func runSet(s *Session, _ context.Context, words []string, out Streams) (int, error) {
+func runSet(_ context.Context, s *Session, words []string, out Streams) (int, error) {
 	switch {
 	case len(words) == 1:
 		for _, name := range s.settings() {
@@ -209,7 +209,7 @@ func (s *Session) settings() []string {
 	return out
 }
 
-func runHistory(s *Session, _ context.Context, words []string, out Streams) (int, error) {
+func runHistory(_ context.Context, s *Session, words []string, out Streams) (int, error) {
 	if s.o.History == nil {
 		return s.fail(codeUsage, "NO_HISTORY", "a script has no history"), nil
 	}
@@ -232,7 +232,7 @@ func runHistory(s *Session, _ context.Context, words []string, out Streams) (int
 // deepest bounds scripts that call scripts.
 const deepest = 20
 
-func runSource(s *Session, ctx context.Context, words []string, _ Streams) (int, error) {
+func runSource(ctx context.Context, s *Session, words []string, _ Streams) (int, error) {
 	if len(words) != 2 {
 		return s.misused(words)
 	}
@@ -259,7 +259,7 @@ func runSource(s *Session, ctx context.Context, words []string, _ Streams) (int,
 	return code, nil
 }
 
-func runAlias(s *Session, _ context.Context, words []string, out Streams) (int, error) {
+func runAlias(_ context.Context, s *Session, words []string, out Streams) (int, error) {
 	if len(words) == 1 {
 		names := make([]string, 0, len(s.aliases))
 		for n := range s.aliases {
@@ -288,14 +288,14 @@ func runAlias(s *Session, _ context.Context, words []string, out Streams) (int, 
 	return codeOK, nil
 }
 
-func runConnect(s *Session, _ context.Context, words []string, _ Streams) (int, error) {
+func runConnect(_ context.Context, s *Session, words []string, _ Streams) (int, error) {
 	if len(words) < 2 {
 		return s.misused(words)
 	}
 	return s.choose("namesrv", strings.Join(words[1:], ","))
 }
 
-func runContext(s *Session, _ context.Context, words []string, _ Streams) (int, error) {
+func runContext(_ context.Context, s *Session, words []string, _ Streams) (int, error) {
 	if len(words) != 3 {
 		return s.misused([]string{"context"})
 	}
@@ -327,14 +327,14 @@ func (s *Session) choose(setting, value string) (int, error) {
 	return codeOK, nil
 }
 
-func runClear(s *Session, _ context.Context, _ []string, out Streams) (int, error) {
+func runClear(_ context.Context, s *Session, _ []string, out Streams) (int, error) {
 	if s.onTerminal(out) && !s.o.Dumb {
 		_, _ = io.WriteString(out.Out, "\x1b[H\x1b[2J") // a terminal that has gone is noticed at the prompt
 	}
 	return codeOK, nil
 }
 
-func runExit(s *Session, _ context.Context, words []string, _ Streams) (int, error) {
+func runExit(_ context.Context, s *Session, words []string, _ Streams) (int, error) {
 	code := s.status
 	if len(words) == 2 {
 		n, err := strconv.Atoi(words[1])

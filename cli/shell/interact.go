@@ -168,8 +168,7 @@ type watcher struct {
 	at      time.Time // of the last answer
 	shown   string
 	shownAt time.Time
-	news    []string // told above the next prompt
-	role    string   // broker and role that changes are measured against
+	role    string // broker and role that changes are measured against
 }
 
 func watch(ctx context.Context, s *Session) *watcher {

@@ -147,7 +147,7 @@ func (e *terminalEditor) searching(r rune) {
 func (e *terminalEditor) changed(line []rune, pos int, key rune) ([]rune, int, bool) {
 	line, pos, ok := e.moved(line, pos, key)
 	ended := key == 0 || key == readline.CharEnter || key == readline.CharCtrlJ || key == readline.CharInterrupt
-	if !ended && !(key == readline.CharDelete && len(line) == 0) {
+	if !ended && (key != readline.CharDelete || len(line) > 0) {
 		e.pos.Store(int64(pos))
 		if e.rl.Operation.IsSearchMode() {
 			note := []rune("   (search: " + string(e.sought) + ")")

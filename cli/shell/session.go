@@ -339,7 +339,7 @@ func (s *Session) unalias(words []string) ([]string, error) {
 // run runs a built-in or a command of the host.
 func (s *Session) run(ctx context.Context, words []string, out Streams) (int, error) {
 	if b := builtins[words[0]]; b.run != nil && (b.own == nil || b.own(words)) {
-		return b.run(s, ctx, words, out)
+		return b.run(ctx, s, words, out)
 	}
 	return s.host(ctx, words, out), nil
 }

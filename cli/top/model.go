@@ -340,6 +340,7 @@ func (m *Model) typeFilter(k tea.KeyMsg) {
 		if len(m.filter) < 200 {
 			m.filter += string(k.Runes)
 		}
+	default:
 	}
 }
 

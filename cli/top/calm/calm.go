@@ -12,13 +12,11 @@ package calm
 
 import "os"
 
-var (
-	before string
-	had    bool
-)
+// had: the environment said something of its own.
+var had bool
 
 func init() {
-	before, had = os.LookupEnv(name)
+	_, had = os.LookupEnv(name)
 	if !had {
 		_ = os.Setenv(name, "1") // if that fails the terminal is asked, nothing else
 	}
