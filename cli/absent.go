@@ -7,16 +7,9 @@ import "strings"
 // when mqadmin demands it and ! when it takes no value. The front door reads
 // their command lines in full, so that a typing error is told from an absence.
 const absentOldTable = `
-updateTopicList | b/brokerAddr c/clusterName f/filename* | topic apply -f FILE | create or change many topics from a file
-topicClusterList | t/topic* | topic get NAME | clusters that hold a topic
-updateOrderConf | t/topic* v/orderConf m/method* | topic order get | order list of a topic in the nameserver
-allocateMQ | t/topic* i/ipList* | topic allocate NAME --clients a,b | which client would get which queue
 updateStaticTopic | c/clusters b/brokers t/topic* qn/totalQueueNum* mf/mapFile fr/forceReplace | topic static set | create or resize a static topic
 remappingStaticTopic | c/clusters b/brokers t/topic* mf/mapFile fr/forceReplace | topic static remap | move logical queues between brokers
-queryCq | t/topic* q/queue* i/index* c/count b/broker g/consumer | topic cq NAME | raw consume queue entries
 checkRocksdbCqWriteProgress | c/cluster* t/topic cf/checkFrom |  | compare file and RocksDB consume queues
-updateSubGroupList | b/brokerAddr c/clusterName f/filename* | group apply -f FILE | create or change many groups from a file
-setConsumeMode | b/brokerAddr c/clusterName t/topicName* g/groupName* m/mode* q/popShareQueueNum | group mode NAME --topic T | pull or pop mode of a group on a topic
 consumerStatus | g/consumerGroup* i/clientId b/brokerAddr s/jstack! | client inspect GROUP | what the clients of a group say about themselves
 brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
 startMonitoring |  | check lag --watch | watch backlog and dead letters without end
@@ -43,8 +36,6 @@ checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue
 clusterRT | a/amount s/size c/cluster p/print_log m/machine_room i/interval | bench rtt --watch | send latency of clusters, without end
 exportPopRecord | c/clusterName b/brokerAddr d/dryRun |  | roll pop records back
 exportMetrics | c/clusterName* f/filePath | debug bundle | metrics of a cluster to a file
-updateKvConfig | s/namespace* k/key* v/value* | kv set | write a value of the nameserver key table
-deleteKvConfig | s/namespace* k/key* | kv delete | remove a value of the nameserver key table
 getNamesrvConfig |  | nameserver config get | properties of nameservers
 updateNamesrvConfig | k/key* v/value* | nameserver config set | set a property of nameservers
 getControllerMetaData | a/controllerAddress* | controller status | controller leader and peers
@@ -52,8 +43,6 @@ getControllerConfig | a/controllerAddress* | controller config get | controller 
 updateControllerConfig | a/controllerAddress* k/key* v/value* | controller config set | set a controller property
 electMaster | a/controllerAddress* b/brokerId* bn/brokerName* c/clusterName* | ha promote | make one replica the master
 cleanBrokerMetadata | a/controllerAddress* b/brokerControllerIdsToClean bn/brokerName* c/clusterName l/cleanLivingBroker! | controller clean | remove replicas from a controller
-exportMetadata | c/clusterName b/brokerAddr f/filePath t/topic! g/subscriptionGroup! s/specialTopic! | cluster export | topics and groups to a file
-exportConfigs | c/clusterName* f/filePath | cluster export --what configs | broker configurations to a file
 exportMetadataInRocksDB | p/path* t/configType* j/jsonEnable | config import | read a RocksDB configuration folder
 rocksDBConfigToJson | t/configType p/configPath e/exportFile j/jsonEnable c/cluster b/brokerAddr | config import | RocksDB configuration as JSON
 createUser | c/clusterName b/brokerAddr u/username* p/password* t/userType | user create | create a user
@@ -82,24 +71,10 @@ nameserver config get | properties of nameservers
 nameserver config set | set a property of nameservers
 cluster health | one verdict and its reasons
 cluster route-check | do all nameservers tell the same
-cluster export | topics, groups and offsets to a file
-cluster import | topics, groups and offsets from a file
 ha syncset | in-sync set of a controller
 ha epoch | epochs of a broker
-group apply | many groups from a file
-group mode | pull or pop
-group resume | allow consumption again
-group pause | stop consumption
-topic apply | many topics from a file
-topic order get | order list of a topic
-topic order set | set the order list of a topic
-topic order delete | remove the order list of a topic
-topic cq | raw consume queue entries
-topic allocate | which client would get which queue
 topic static set | create or resize a static topic
 topic static remap | move logical queues between brokers
-offset export | offsets as JSON
-offset import | offsets from JSON
 client inspect | what a client says about itself
 client kick | close a connection
 message trace | trace of one message
@@ -115,8 +90,6 @@ check all | all checks
 wait lag | wait for a backlog
 wait topic | wait for a topic
 wait group | wait for a group
-plan | what apply would change
-apply | desired topics and groups from a file
 bench send | measure sending
 bench consume | measure consuming
 bench rtt | measure round trips
@@ -132,10 +105,6 @@ acl get | access rules of a subject
 acl list | list access rules
 acl delete | delete an access rule
 acl copy | copy access rules between brokers
-kv get | value of the nameserver key table
-kv set | write a value of the nameserver key table
-kv delete | remove a value of the nameserver key table
-kv list | values of the nameserver key table
 controller status | controller leader and peers
 controller config get | controller properties
 controller config set | set a controller property

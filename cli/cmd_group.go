@@ -97,6 +97,16 @@ func groupCommands() []*command {
 				flagSpec{key: "keep-retry", kind: kindBool, newOnly: true, help: "leave its retry and dead-letter topics"}),
 		},
 		lagCommand(),
+		pauseCommand("group pause", "stop consumption: consumeEnable=false", set),
+		pauseCommand("group resume", "allow consumption again: consumeEnable=true", set),
+	}
+}
+
+func pauseCommand(path, summary string, v view) *command {
+	return &command{
+		path: path, summary: summary, args: "GROUP", min: 1, max: 1, argFrom: "group", run: runGroupSet,
+		schema: "mqctl.group.set/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges}, view: v,
+		examples: []string{"mqctl " + path + " report --reason poison"},
 	}
 }
 

@@ -4,5 +4,5 @@ import "slices"
 
 // planCommands are the commands about plans of many things, and their record.
 func planCommands() []*command {
-	return slices.Concat(auditCommands())
+	return slices.Concat(auditCommands(), kvCommands(), orderCommands(), topicMoreCommands(), applyCommands(), exportCommands())
 }

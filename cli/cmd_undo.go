@@ -34,7 +34,7 @@ func auditCommands() []*command {
 		{
 			path: "undo", summary: "take a change back, unless somebody changed it since", args: "[ID]", max: 1,
 			run: runUndo, schema: "mqctl.undo/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse, ExitChanges, ExitBadConfig},
-			examples: []string{"mqctl undo", "mqctl undo 4f1c2a --dry-run", "mqctl audit list --limit 5"},
+			examples: []string{"mqctl undo", "mqctl undo 4f1c2a --dry-run"},
 			view:     view{item: planItem{}, name: planName, columns: planColumns, foot: planFoot},
 		},
 	}

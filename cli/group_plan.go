@@ -114,6 +114,10 @@ func groupPatchOf(c *call) (*groupPatch, error) {
 	if p.createOnly && p.mustExist {
 		return nil, usage("CONTRADICTION", "--create-only and --must-exist exclude each other")
 	}
+	if resume := c.cmd.path == "group resume"; resume || c.cmd.path == "group pause" {
+		p.mustExist = true
+		p.add("consumeEnable", func(g *subgroup.Config) { g.ConsumeEnable = resume })
+	}
 	p.boolean(c, "consume", "consumeEnable", func(g *subgroup.Config, v bool) { g.ConsumeEnable = v })
 	p.boolean(c, "from-min", "consumeFromMinEnable", func(g *subgroup.Config, v bool) { g.ConsumeFromMinEnable = v })
 	p.boolean(c, "broadcast", "consumeBroadcastEnable", func(g *subgroup.Config, v bool) { g.ConsumeBroadcastEnable = v })

@@ -334,6 +334,24 @@ func (c *call) thingEdit(it *planItem) *edit {
 	return e
 }
 
+// shownAs is the edit of a thing with a command's own form of item, which sync
+// keeps true.
+func (c *call) shownAs(plan *planItem, item any, sync func()) *edit {
+	e := c.thingEdit(plan)
+	e.items = []any{item}
+	write, revert := e.write, e.revert
+	e.write = func(ctx context.Context) (bool, error) {
+		defer sync()
+		return write(ctx)
+	}
+	e.revert = func(ctx context.Context) error {
+		defer sync()
+		return revert(ctx)
+	}
+	sync()
+	return e
+}
+
 // thing is the audit record of a plan's item.
 func (it *planItem) thing() auditThing {
 	out := auditThing{Target: it.Broker, Addr: it.target.Addr, Key: it.key, Before: rawState(it.before), After: rawState(it.after)}

@@ -109,3 +109,12 @@ func (c *Client) ResetOffset(ctx context.Context, addr, group, topic string, que
 	err = decode(addr, remoting.ReqInvokeBrokerToResetOffset, resp.Body, &v)
 	return v.Offsets, err
 }
+
+// AllOffsets are all stored offsets of a broker (43): by "topic@group" and queue.
+func (c *Client) AllOffsets(ctx context.Context, addr string) (map[string]map[int32]int64, error) {
+	var v struct {
+		Table map[string]map[int32]int64 `json:"offsetTable"`
+	}
+	err := c.callJSON(ctx, addr, request{code: remoting.ReqGetAllConsumerOffset}, &v)
+	return v.Table, err
+}

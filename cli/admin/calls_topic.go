@@ -124,3 +124,9 @@ func (c *Client) TopicConsumers(ctx context.Context, addr, name string) ([]strin
 	err = decode(addr, remoting.ReqQueryTopicConsumeByWho, resp.Body, &l)
 	return l.Groups, err
 }
+
+// SystemTopicsAt are the topics that a broker made for itself (305), sorted.
+func (c *Client) SystemTopicsAt(ctx context.Context, addr string) ([]string, error) {
+	l, err := c.names(ctx, addr, request{code: remoting.ReqGetSystemTopicListFromBroker})
+	return l.Topics, err
+}
