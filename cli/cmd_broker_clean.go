@@ -14,7 +14,7 @@ import (
 // say: then Files and Bytes are null.
 type cleanItem struct {
 	Broker   string   `json:"broker"`
-	BrokerID int64    `json:"brokerId"` // -1 where it is not known
+	BrokerID int64    `json:"brokerId" min:"0"`
 	What     string   `json:"what" enum:"COMMITLOG|CQ|TOPICS"`
 	Files    *int64   `json:"files"`
 	Bytes    *int64   `json:"bytes"`  // by the sizes of the files
@@ -44,7 +44,7 @@ func oldClean(p *printer, r *result) {
 	if len(r.errors) > 0 {
 		word = "false"
 	}
-	p.printf("%s\n", word)
+	p.printf("%s", word) // mqadmin ends the line no more than that
 }
 
 func cleanCommands() []*command {
@@ -78,6 +78,7 @@ func runClean(ctx context.Context, c *call, what string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	targets = c.identify(ctx, targets)
 	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}}
 	var plans []*cleanItem
 	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*cleanItem, error) {
@@ -113,7 +114,7 @@ func runClean(ctx context.Context, c *call, what string) (*result, error) {
 
 // planClean finds out what a broker would remove, if it can say.
 func (c *call) planClean(ctx context.Context, t admin.Target, what string) (*cleanItem, error) {
-	it := &cleanItem{Broker: nameOf(t), BrokerID: t.ID, What: strings.ToUpper(what), Topics: []string{}, target: t}
+	it := &cleanItem{Broker: nameOf(t), BrokerID: max(0, t.ID), What: strings.ToUpper(what), Topics: []string{}, target: t}
 	rt, err := c.client.RuntimeInfo(ctx, t.Addr)
 	if err != nil || !admin.Offers(rt, admin.CapabilityClean) {
 		return it, err
