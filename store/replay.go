@@ -11,6 +11,9 @@ const maxVoids = 1 << 20
 
 // queueState is what a recovery knows about one queue.
 type queueState struct {
+	// units from ahead on, so that ten thousand queues need not be opened for each record
+	units   []byte
+	ahead   int64
 	made    int64 // units that a scan of the whole log added
 	last    int64 // position of the message of the last unit, -1 if none
 	scratch bool  // the queue had no units when the scan began
@@ -36,6 +39,29 @@ func (r *recovery) state(q *Queue) (*queueState, error) {
 	r.states[q] = st
 	return st, nil
 }
+
+// unitAhead is unitAt by a queue's state, which reads ahead.
+func (r *recovery) unitAhead(q *Queue, st *queueState, n int64) (consumequeue.Unit, error) {
+	at := (n - st.ahead) * consumequeue.UnitBytes
+	if at < 0 || at >= int64(len(st.units)) {
+		if st.units == nil {
+			st.units = make([]byte, unitsAhead*consumequeue.UnitBytes)
+		}
+		st.units = st.units[:cap(st.units)]
+		got, err := q.cq.ReadRaw(st.units, n)
+		st.units, st.ahead, at = st.units[:max(got, 0)*consumequeue.UnitBytes], n, 0
+		if err != nil || got == 0 {
+			return consumequeue.Unit{}, err
+		}
+	}
+	return consumequeue.Decode(st.units[at:]), nil
+}
+
+// unitsAhead is how many units of a queue a scan reads at once.
+const unitsAhead = 64
+
+// forget drops what was read ahead, since units were changed.
+func (st *queueState) forget() { st.units = st.units[:0] }
 
 func (r *recovery) unitAt(q *Queue, n int64) (consumequeue.Unit, error) {
 	var raw [consumequeue.UnitBytes]byte
@@ -88,6 +114,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 	case e.offset == 0 && end > 0 && e.phys > st.last:
 		// The topic was deleted and made again: its old messages are gone.
 		st.last = -1
+		st.forget()
 		q.remade = true
 		if err := q.cq.Reset(); err != nil {
 			return err
@@ -97,6 +124,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		// of them is missing.
 		st.reset = true
 		st.scratch, st.last = true, -1
+		st.forget()
 		if err := q.cq.Reset(); err != nil {
 			return err
 		}
@@ -137,7 +165,7 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 		return true, nil
 	}
 	q := e.q
-	old, err := r.unitAt(q, e.offset)
+	old, err := r.unitAhead(q, st, e.offset)
 	if err != nil {
 		return true, err
 	}
@@ -153,6 +181,7 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 	switch {
 	case !good:
 		r.wrongUnit(e, old)
+		st.forget()
 		r.s.touch(q)
 		return true, q.cq.Overwrite(e.offset, u)
 	case e.phys <= st.last:
@@ -160,6 +189,7 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 	case e.offset == 0 && st.scratch:
 		// The other way round: this is the first message after that.
 		q.cq.Cut(0)
+		st.forget()
 		return false, nil
 	}
 	r.misnumbered(e)
