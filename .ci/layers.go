@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 }
 
 // onlyStart are the files of cli that may import broker and store themselves.
-var onlyStart = regexp.MustCompile(`^cli/(serve|start|cmd_broker_start|cmd_start|cmd_nameserver|local)[a-z_]*\.go$`)
+var onlyStart = regexp.MustCompile(`^cli/(serve|start|cmd_broker_start|cmd_start|cmd_nameserver|cmd_config|local)[a-z_]*\.go$`)
 
 type pkg struct {
 	ImportPath, Dir string

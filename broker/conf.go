@@ -93,7 +93,7 @@ type ConfigInput struct {
 
 // Origin says where a value came from.
 type Origin struct {
-	Kind  string // "default", "saved", "file", "env", "set", "flag" or "role" (a change of roles)
+	Kind  string // "default", "saved", "file", "env", "set", "flag", "role" (a change of roles) or "live" (a change that was not saved)
 	Where string // file and line, or the variable
 }
 

@@ -173,6 +173,8 @@ func escapeProperty(v string) string {
 			b.WriteString(`\\`)
 		case r == ' ' && i == 0:
 			b.WriteString(`\ `)
+		case r < ' ':
+			fmt.Fprintf(&b, `\u%04X`, r)
 		case r > 0x7E && r <= 0xFFFF:
 			fmt.Fprintf(&b, `\u%04X`, r)
 		case r > 0xFFFF:

@@ -37,7 +37,8 @@ func (a *configAdmin) change(_ context.Context, r *remoting.Request) {
 		r.Reply(remoting.CodeSystemError, noSettings, nil, nil)
 		return
 	}
-	remark, err := a.settings.Apply(r.Body)
+	keep, _ := r.Ext.Get(header.FieldPersist)
+	remark, err := a.settings.apply(r.Body, keep != "false")
 	if err != nil {
 		refuse(r, err)
 		return

@@ -25,8 +25,10 @@ type inspectAdmin struct {
 	store  *store.Store
 	groups *subgroup.Groups
 	counts *pullStats
-	acked  ackedBy
-	now    func() time.Time
+	// settings are nil for a broker that was made without a configuration.
+	settings *Settings
+	acked    ackedBy
+	now      func() time.Time
 	// master and slave are the two sides of replication; false: that side does not run.
 	master func() (replication.MasterStatus, bool)
 	slave  func() (replication.SlaveStatus, bool)
@@ -41,7 +43,7 @@ type inspectAdmin struct {
 }
 
 // inspections are what can be asked for.
-const inspections = "offsets, ha, pull, latency, events"
+const inspections = "offsets, ha, pull, latency, events, config"
 
 // serve answers by the request's "what".
 func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
@@ -57,9 +59,27 @@ func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
 		jsonReply(r, a.latencies())
 	case "events":
 		a.recent(r)
+	case "config":
+		a.config(r)
 	default:
 		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("there is nothing to inspect called %q; there are %s", what, inspections), nil, nil)
 	}
+}
+
+// config is where the values of settings came from; those at their default are
+// left out.
+func (a *inspectAdmin) config(r *remoting.Request) {
+	if a.settings == nil {
+		r.Reply(remoting.CodeSystemError, noSettings, nil, nil)
+		return
+	}
+	v := &body.InspectConfig{File: a.settings.path, Origins: map[string]string{}}
+	for _, s := range a.settings.Effective() {
+		if s.Origin.Kind != "default" {
+			v.Origins[s.Key.Name] = s.Origin.String()
+		}
+	}
+	jsonReply(r, v)
 }
 
 // offsets is where the commit log stands, and how pulls were split lately.
@@ -223,7 +243,7 @@ func (a *inspectAdmin) replicas() []body.InspectPullPeer {
 
 // inspector is the handler of MQCTL_INSPECT.
 func (b *Broker) inspector() *inspectAdmin {
-	return &inspectAdmin{here: b.here, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups,
+	return &inspectAdmin{here: b.here, settings: b.opts.Settings, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups,
 		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
 		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },

@@ -127,7 +127,10 @@ func (c *Config) blackList() map[string]bool {
 // says what a change needs besides. A refusal is a *remoting.Error: 16 for a
 // key on the black list, 29 for an unknown key or a bad value (RocketMQ ignores
 // both in silence), 1 if the change could not be saved.
-func (s *Settings) Apply(text []byte) (remark string, err error) {
+func (s *Settings) Apply(text []byte) (remark string, err error) { return s.apply(text, true) }
+
+// apply is Apply; without keep the change ends with the process.
+func (s *Settings) apply(text []byte, keep bool) (remark string, err error) {
 	if len(text) > maxConfigBytes {
 		return "", &remoting.Error{Code: remoting.CodeInvalidParameter, Remark: fmt.Sprintf("the text is longer than %d bytes", maxConfigBytes)}
 	}
@@ -145,7 +148,14 @@ func (s *Settings) Apply(text []byte) (remark string, err error) {
 	if len(changed) == 0 {
 		return "", nil
 	}
-	if err := s.save(next, changed); err != nil {
+	if keep {
+		err = s.save(next, changed)
+	} else {
+		for _, name := range changed {
+			next.values[name].Origin = Origin{Kind: "live"}
+		}
+	}
+	if err != nil {
 		return "", &remoting.Error{Code: remoting.CodeSystemError, Remark: "the change was not made, as it could not be saved: " + err.Error()}
 	}
 	version := st.version.Next(s.now().UnixMilli())

@@ -62,8 +62,6 @@ copyAcl | f/fromBroker* t/toBroker* s/subjects | acl copy | copy access rules be
 // absentTreeTable are the commands of the modern tree that are not built yet.
 const absentTreeTable = `
 broker logs | log of a broker
-broker config diff | compare the settings of brokers or a file
-broker config explain | meaning of a setting
 broker cold get | cold read control table
 broker cold set | cold read threshold of a group
 broker cold delete | remove a cold read threshold
@@ -109,17 +107,10 @@ controller status | controller leader and peers
 controller config get | controller properties
 controller config set | set a controller property
 controller clean | remove replicas from a controller
-config convert | broker.conf to TOML and back
-config lint | check a configuration file
-config init | make a configuration file
-config show | client configuration
-config keys | all broker settings
-config explain | meaning of a setting
 config import | read a RocksDB configuration folder
 debug bundle | collect diagnostics
 debug analyse | findings in a bundle
 debug profile | profile of a broker
-explain | settings, error codes, request codes
 `
 
 // absentOld makes commands of absentOldTable.

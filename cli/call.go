@@ -39,6 +39,7 @@ type call struct {
 	begun   time.Time
 	client  *admin.Client
 
+	outFile  string              // of commands that write one: what -o named
 	file     *clientFile         // nil before useClientFile
 	active   activeContext       // of the client file
 	fallback map[string][]string // values of the context and of the file's defaults

@@ -257,6 +257,9 @@ func (p *printer) chooseFormat(c *call) error {
 	if !asked && (c.old || text == "name" && p.view.name == nil || text == "mqadmin" && p.view.old == nil) {
 		text = "" // the client file's default fits some commands only, and never changes mqadmin's layout
 	}
+	if c.cmd.outFile && c.given("output") && isFile(text) {
+		c.outFile, text = text, ""
+	}
 	if text == "" {
 		if c.old && p.view.old != nil && (!p.style.terminal || c.mqadmin) {
 			p.format = "mqadmin"

@@ -16,6 +16,7 @@ type configItem struct {
 	Value    string  `json:"value"`
 	Default  *string `json:"default"` // null for keys that mqctl does not know
 	Applies  *string `json:"applies" enum:"LIVE|RECONNECT|RESTART"`
+	Origin   *string `json:"origin"` // with --origin, of brokers of this program
 
 	target admin.Target
 }
@@ -51,13 +52,15 @@ func brokerConfigCommands() []*command {
 			},
 			flags: append(oldTarget(),
 				flagSpec{key: "all", kind: kindBool, newOnly: true, help: "slaves too"},
-				flagSpec{key: "changed", kind: kindBool, newOnly: true, help: "only what differs from the default"}),
+				flagSpec{key: "changed", kind: kindBool, newOnly: true, help: "only what differs from the default"},
+				flagSpec{key: "origin", kind: kindBool, newOnly: true, help: "where each value came from: default, file, env, flag, saved, live; brokers of mqctl say so"}),
 			view: view{
 				item: configItem{}, name: func(item any) string { return item.(configItem).Key }, old: oldConfigGet,
 				columns: append(target("KEY"), column{head: "VALUE", field: "value"}, column{head: "DEFAULT", field: "default", wide: true},
-					column{head: "APPLIES", field: "applies", wide: true}),
+					column{head: "APPLIES", field: "applies", wide: true}, column{head: "ORIGIN", field: "origin", wide: true}),
 			},
 		},
+		brokerConfigDiffCommand(), brokerConfigExplainCommand(),
 		{
 			path: "broker config set", old: "updateBrokerConfig", summary: "change settings of running brokers", args: "KEY=VALUE...", min: 1, max: -1, argFrom: "key",
 			run: runConfigSet, schema: "mqctl.broker.config.set/v1", attrs: mutates | planned, exits: []int{ExitNotFound, ExitPartial, ExitChanges},
@@ -69,6 +72,7 @@ func brokerConfigCommands() []*command {
 				flagSpec{key: "all", long: "updateAllBroker", short: "a", kind: kindBool, help: "slaves too"},
 				flagSpec{key: "key", long: "key", short: "k", oldOnly: true, required: true, meta: "KEY", complete: "key", help: "the setting"},
 				flagSpec{key: "value", long: "value", short: "v", oldOnly: true, required: true, meta: "VALUE", help: "its new value"},
+				flagSpec{key: "persist", kind: kindBool, newOnly: true, negative: true, help: "save the change in the broker's file (it is, unless --no-persist)"},
 				flagSpec{key: "force-unknown", kind: kindBool, newOnly: true, help: "send keys that mqctl does not know"}),
 			view: view{
 				item: configSetItem{}, name: func(item any) string { return item.(*configSetItem).Key }, old: oldConfigSet, people: printConfigSet,
@@ -106,6 +110,10 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 	}
 	r := &result{cluster: clusterOf(targets)}
 	missing := map[string]bool{}
+	origins, err := c.origins(ctx, targets, r)
+	if err != nil {
+		return nil, err
+	}
 	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.BrokerConfig, error) {
 		return c.client.BrokerConfig(ctx, t.Addr)
 	}) {
@@ -128,6 +136,9 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 			it := configItem{Broker: res.Target.String(), BrokerID: res.Target.ID, Key: k, Value: v, Applies: appliesOf(k), target: res.Target}
 			if known, ok := lookupKey(k); ok {
 				it.Default = ptr(known.def)
+			}
+			if from := origins[res.Target.Addr]; from != nil {
+				it.Origin = ptr(firstOf(from[k], "default"))
 			}
 			if c.on("changed") && (it.Default == nil || *it.Default == v) {
 				continue
@@ -236,6 +247,9 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 	if err := c.checkSettings(ctx, targets, want, keys); err != nil {
 		return nil, err
 	}
+	if err := c.checkPersist(ctx, targets); err != nil {
+		return nil, err
+	}
 	var edits []*edit
 	for _, res := range now {
 		if res.Err != nil {
@@ -289,7 +303,11 @@ func plannedSettings(t admin.Target, now *admin.BrokerConfig, want map[string]st
 
 // setConfig changes one broker and reads it back.
 func (c *call) setConfig(ctx context.Context, t admin.Target, items []*configSetItem, send map[string]string) (note *Message, err error) {
-	remark, err := c.client.UpdateBrokerConfig(ctx, t.Addr, send)
+	update := c.client.UpdateBrokerConfig
+	if c.passing() {
+		update = c.client.UpdateBrokerConfigLive
+	}
+	remark, err := update(ctx, t.Addr, send)
 	if err != nil {
 		c.inForce(ctx, t, items)
 		return nil, err
@@ -300,7 +318,9 @@ func (c *call) setConfig(ctx context.Context, t admin.Target, items []*configSet
 	if remark = strings.TrimSpace(remark); remark != "" && !strings.Contains(remark, "not set any response code") {
 		note = ptr(warning("BROKER_REMARK", t.String(), "%s: %s", t, oneLine(remark)))
 	}
-	return note, c.verifyConfig(ctx, t, items)
+	err = c.verifyConfig(ctx, t, items)
+	c.notePersisted(ctx, t, items)
+	return note, err
 }
 
 // inForce corrects what a failed change was meant to do by what the broker has.

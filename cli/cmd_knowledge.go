@@ -14,6 +14,7 @@ type schemaItem struct {
 
 func knowledgeCommands() []*command {
 	return []*command{
+		explainCommand(),
 		{
 			path: "version", summary: "version of this program", attrs: local, schema: "mqctl.version/v1", run: runVersion,
 			examples: []string{"mqctl version", "mqctl version -o json"},

@@ -190,6 +190,10 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 		for _, n := range schemaNames() {
 			c.offer(n, "")
 		}
+	case f.complete == "explain":
+		for _, w := range explainWords() {
+			c.offer(w, "")
+		}
 	case f.complete == "context":
 		if file, err := loadClientFile(c.io.Env); err == nil {
 			for _, n := range file.names() {

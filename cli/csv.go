@@ -17,8 +17,8 @@ func (p *printer) printCSV(r *result) error {
 	}
 	w := csv.NewWriter(p.out)
 	if p.headers && len(names) > 0 {
-		if err := w.Write(names); err != nil {
-			return err
+		if p.broken = w.Write(names); p.broken != nil {
+			return nil
 		}
 	}
 	for _, item := range r.items {
@@ -26,8 +26,8 @@ func (p *printer) printCSV(r *result) error {
 		for i, n := range names {
 			row[i] = csvCell(lookup(item, n))
 		}
-		if err := w.Write(row); err != nil {
-			return err
+		if p.broken = w.Write(row); p.broken != nil {
+			return nil
 		}
 	}
 	w.Flush()

@@ -80,6 +80,7 @@ type command struct {
 	run      func(ctx context.Context, c *call) (*result, error)
 	twin     string // mqadmin names that are not built: their modern form
 	absent   bool   // known, not built yet
+	outFile  bool   // -o may name the file to write
 }
 
 func (c *command) is(a attr) bool { return c.attrs&a != 0 }
@@ -132,7 +133,7 @@ func newRegistry() *registry {
 	for _, group := range [][]*command{
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
-		devCommands(), knowledgeCommands(), contextCommands(),
+		devCommands(), knowledgeCommands(), contextCommands(), configCommands(),
 		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),

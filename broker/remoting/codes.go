@@ -1,6 +1,10 @@
 package remoting
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
 
 // Request codes (Java class RequestCode). Dead codes, which nothing sends, are
 // listed too, so that a trace can name them. The 30001s are private to mqctl.
@@ -485,4 +489,14 @@ var codeNames = map[int]string{
 	CodeBrokerLiveInfoNotExists:    "BROKER_LIVE_INFO_NOT_EXISTS",
 	CodeUserNotExist:               "USER_NOT_EXIST",
 	CodePolicyNotExist:             "POLICY_NOT_EXIST",
+}
+
+// RequestCodes lists every request code that has a name.
+func RequestCodes() []int { return sortedCodes(requestNames) }
+
+// ResponseCodes lists every response code that has a name.
+func ResponseCodes() []int { return sortedCodes(codeNames) }
+
+func sortedCodes(names map[int]string) []int {
+	return slices.Sorted(maps.Keys(names))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mqctl/broker/remoting"
+	"mqctl/broker/remoting/header"
 	"mqctl/store/fastjson"
 	"mqctl/store/table"
 )
@@ -71,11 +72,21 @@ func (c *Client) Identify(ctx context.Context, addr string) (Target, error) {
 // broker's remark, if it made one ("restart needed"). Apache's broker ignores
 // unknown keys and bad values silently: read back.
 func (c *Client) UpdateBrokerConfig(ctx context.Context, addr string, values map[string]string) (remark string, err error) {
+	return c.updateBrokerConfig(ctx, addr, values, nil)
+}
+
+// UpdateBrokerConfigLive is UpdateBrokerConfig without saving the change: it is
+// gone at the next start. Only brokers of ours know this; others would save.
+func (c *Client) UpdateBrokerConfigLive(ctx context.Context, addr string, values map[string]string) (remark string, err error) {
+	return c.updateBrokerConfig(ctx, addr, values, remoting.Map{header.FieldPersist: "false"})
+}
+
+func (c *Client) updateBrokerConfig(ctx context.Context, addr string, values map[string]string, ext remoting.Map) (remark string, err error) {
 	body, err := propertiesText(values)
 	if err != nil {
 		return "", err
 	}
-	resp, err := c.call(ctx, addr, request{code: remoting.ReqUpdateBrokerConfig, body: body, write: true})
+	resp, err := c.call(ctx, addr, request{code: remoting.ReqUpdateBrokerConfig, ext: ext, body: body, write: true})
 	if err != nil {
 		return "", err
 	}

@@ -29,6 +29,16 @@ func (c *Client) InspectPull(ctx context.Context, addr, group, topic string, win
 	return &v, nil
 }
 
+// InspectConfig asks a broker of ours where its settings came from (30001,
+// what=config).
+func (c *Client) InspectConfig(ctx context.Context, addr string) (*body.InspectConfig, error) {
+	var v body.InspectConfig
+	if err := c.callJSON(ctx, addr, request{code: remoting.ReqMqctlInspect, ext: remoting.Map{"what": "config"}}, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
 // EntryAt is where in the commit log the message at an offset of a queue lies
 // (321); ok is false when the queue has none there.
 func (c *Client) EntryAt(ctx context.Context, addr, topic string, queue int32, offset int64) (phys int64, ok bool, err error) {

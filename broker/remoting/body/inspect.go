@@ -18,6 +18,12 @@ type InspectOffsets struct {
 	PullToSlave  int64  `json:"pullToSlave"`
 }
 
+// InspectConfig answers what=config.
+type InspectConfig struct {
+	File    string            `json:"file"`    // where changes are saved
+	Origins map[string]string `json:"origins"` // key -> where its value came from; not of defaults
+}
+
 // InspectHA answers what=ha.
 type InspectHA struct {
 	Broker     string            `json:"broker"`

@@ -4,6 +4,10 @@ package header
 
 import "mqctl/broker/remoting"
 
+// FieldPersist is a field of ours in requests 25: "false" keeps a change from
+// being saved. Other brokers do not know it.
+const FieldPersist = "mqctlPersist"
+
 // GetBrokerConfigReply answers 26. Version is the JSON of a DataVersion.
 type GetBrokerConfigReply struct {
 	Version string

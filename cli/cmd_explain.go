@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"mqctl/broker/remoting"
+)
+
+// explainItem is what is known of one word: a setting, an error of this program,
+// a request or a response of the protocol, or an exit code.
+type explainItem struct {
+	Name     string  `json:"name"`
+	Kind     string  `json:"kind" enum:"KEY|ERROR|REQUEST|RESPONSE|EXIT"`
+	Code     *int    `json:"code"`
+	ExitCode *int    `json:"exitCode"` // that an error ends with
+	Text     string  `json:"text"`
+	Default  *string `json:"default"`
+	Applies  *string `json:"applies"`
+	Section  *string `json:"section"`
+	Apache   *string `json:"apacheName"`
+}
+
+func explainCommand() *command {
+	return &command{
+		path: "explain", summary: "meaning of a setting, an error, a request or an exit code", args: "KEY|ERROR|CODE...", min: 1, max: -1, argFrom: "explain", attrs: local,
+		run: runExplain, schema: "mqctl.explain/v1", exits: []int{ExitNotFound},
+		examples: []string{"mqctl explain brokerPermission", "mqctl explain 907", "mqctl explain BROKER_UNREACHABLE"},
+		view: view{
+			item: explainItem{}, name: func(item any) string { return item.(explainItem).Name }, people: printExplain,
+			columns: []column{
+				{head: "KIND", field: "kind"}, {head: "NAME", field: "name"}, {head: "CODE", field: "code"}, {head: "EXIT", field: "exitCode"}, {head: "DEFAULT", field: "default"},
+				{head: "APPLIES", field: "applies"}, {head: "TEXT", field: "text"}, {head: "SECTION", field: "section", wide: true},
+			},
+		},
+	}
+}
+
+// explainView shows settings as sentences on a terminal.
+func explainView(v view) view {
+	v.people = func(p *printer, r *result) {
+		for i, item := range r.items {
+			it := item.(configKeyItem)
+			if i > 0 {
+				p.printf("\n")
+			}
+			def := "depends on the machine"
+			if it.Default != nil {
+				def = *it.Default
+				if def == "" {
+					def = "empty"
+				}
+			}
+			p.printf("%s   %s\n", p.style.cyan(it.Key), it.Text)
+			p.printf("  %-12s %s\n  %-12s %s\n  %-12s %s\n  %-12s [%s] of a %s\n", "type", it.Type, "default", def, "applies", strings.ToLower(it.Applies), "section", it.Section, it.Program)
+			if len(it.Values) > 0 {
+				p.printf("  %-12s %s\n", "one of", strings.Join(it.Values, ", "))
+			}
+			if len(it.Beans) > 0 {
+				p.printf("  %-12s %s\n", "RocketMQ", strings.Join(it.Beans, ", "))
+			}
+			if it.Env != "" {
+				p.printf("  %-12s %s\n", "environment", it.Env)
+			}
+			p.printf("  %-12s %s\n", "here", classText(it.Class))
+		}
+	}
+	return v
+}
+
+// classText says what becomes of a setting of a class.
+func classText(class string) string {
+	return map[string]string{
+		"SAME": "does what it does in RocketMQ", "OURS": "only mqctl has it", "NO_EFFECT": "taken and kept, changes nothing",
+		"ABSENT": "of a feature that is not built; possible at its default only", "OLD": "an old spelling", "FOREIGN": "of another program",
+	}[class]
+}
+
+func printExplain(p *printer, r *result) {
+	for _, item := range r.items {
+		it := item.(explainItem)
+		p.printf("%s   %s\n", p.style.cyan(it.Name), it.Text)
+		parts := []string{strings.ToLower(it.Kind)}
+		if it.Code != nil {
+			parts = append(parts, "code "+strconv.Itoa(*it.Code))
+		}
+		if it.ExitCode != nil {
+			parts = append(parts, "exit "+strconv.Itoa(*it.ExitCode)+" ("+exitNames[*it.ExitCode]+")")
+		}
+		if it.Default != nil {
+			parts = append(parts, "default "+quoted(*it.Default))
+		}
+		if it.Applies != nil {
+			parts = append(parts, "applies "+strings.ToLower(*it.Applies))
+		}
+		if it.Section != nil {
+			parts = append(parts, "section ["+*it.Section+"]")
+		}
+		p.printf("  %s\n", strings.Join(parts, ", "))
+	}
+}
+
+func runExplain(_ context.Context, c *call) (*result, error) {
+	r := &result{}
+	for _, word := range c.args {
+		found := meaningsOf(word)
+		if len(found) == 0 {
+			m := fail(ExitNotFound, "NOT_KNOWN", "nothing is known of %q", word).because("settings, error codes, request codes and exit codes are explained")
+			for _, n := range nearest(word, explainWords()) {
+				m.offer("mqctl explain " + n)
+			}
+			r.failed(m)
+			continue
+		}
+		r.done++
+		for _, it := range found {
+			r.add(it)
+		}
+	}
+	return r, nil
+}
+
+// meaningsOf is everything that a word means. Numbers are requests, responses and
+// exit codes; words are settings, errors, and names of requests and responses.
+func meaningsOf(word string) (out []explainItem) {
+	if n, err := strconv.Atoi(word); err == nil {
+		for _, code := range remoting.RequestCodes() {
+			if code == n {
+				out = append(out, requestItem(code))
+			}
+		}
+		for _, code := range remoting.ResponseCodes() {
+			if code == n {
+				out = append(out, responseItem(code))
+			}
+		}
+		if name := exitNames[n]; name != "" {
+			out = append(out, explainItem{Name: strconv.Itoa(n), Kind: "EXIT", Code: ptr(n), Text: "Exit code: " + name + "."})
+		}
+		return out
+	}
+	for _, k := range keysNamed(word) {
+		out = append(out, explainItem{Name: k.Key, Kind: "KEY", Text: k.Text, Default: k.Default, Applies: ptr(k.Applies), Section: ptr(k.Section), Apache: k.Apache})
+	}
+	upper := strings.ToUpper(word)
+	if e := errorCodeOf(upper); e != nil {
+		out = append(out, explainItem{Name: e.code, Kind: "ERROR", ExitCode: e.exitCode(), Text: e.text()})
+	}
+	for _, code := range remoting.RequestCodes() {
+		if remoting.RequestName(code) == upper {
+			out = append(out, requestItem(code))
+		}
+	}
+	for _, code := range remoting.ResponseCodes() {
+		if remoting.CodeName(code) == upper {
+			out = append(out, responseItem(code))
+		}
+	}
+	return out
+}
+
+func requestItem(code int) explainItem {
+	name := remoting.RequestName(code)
+	return explainItem{Name: name, Kind: "REQUEST", Code: ptr(code), Text: tableText(requestTexts, name)}
+}
+
+func responseItem(code int) explainItem {
+	name := remoting.CodeName(code)
+	return explainItem{Name: name, Kind: "RESPONSE", Code: ptr(code), Text: tableText(responseTexts, name)}
+}
+
+// explainWords is what explain knows by name.
+func explainWords() []string {
+	var out []string
+	for _, k := range brokerKeys() {
+		out = append(out, k.name)
+	}
+	for i := range errorCodes {
+		out = append(out, errorCodes[i].code)
+	}
+	for _, code := range remoting.RequestCodes() {
+		out = append(out, remoting.RequestName(code))
+	}
+	for _, code := range remoting.ResponseCodes() {
+		out = append(out, remoting.CodeName(code))
+	}
+	return out
+}
+
+// errorCode is one stable code of this program's messages. The table is made
+// from the source by TestSchemasOfErrorCodes.
+type errorCode struct {
+	code    string
+	exit    int // -1: a warning, or several
+	pattern string
+}
+
+func errorCodeOf(code string) *errorCode {
+	for i := range errorCodes {
+		if errorCodes[i].code == code {
+			return &errorCodes[i]
+		}
+	}
+	return nil
+}
+
+func (e *errorCode) exitCode() *int {
+	if e.exit < 0 {
+		return nil
+	}
+	return ptr(e.exit)
+}
+
+// text is what the message says, with dots for its values.
+func (e *errorCode) text() string {
+	if t := tableText(errorTexts, e.code); t != "" {
+		return t
+	}
+	return "Says: " + e.pattern
+}
+
+// errorTexts explains the errors that are met most.
+const errorTexts = `
+NAMESRV_UNREACHABLE | None of the nameservers could be reached: wrong -n, a nameserver that is not running, or a network between.
+NAMESRV_TIMEOUT | The nameservers were reached and gave no answer in time.
+BROKER_UNREACHABLE | The broker is registered and could not be reached at the address it gave: it has stopped, or brokerIP1 is wrong.
+TIMEOUT | The server was reached and gave no answer in time (--timeout). A change may or may not have been made.
+DEADLINE | The command took longer than --deadline allows.
+BAD_ADDRESS | The address has not the form host:port.
+BAD_VALUE | A value of a flag or argument is not possible; nothing was sent.
+BAD_PROTOCOL | What answers there does not speak RocketMQ's protocol.
+BAD_CONFIG | A configuration or input file cannot be used; the message says which line.
+UNKNOWN_COMMAND | No command has this name; mqctl help and mqctl help mqadmin list them.
+UNKNOWN_FLAG | The command has no such flag; nothing was sent.
+UNKNOWN_KEY | No broker setting has this name; nothing was sent.
+TARGET_MISSING | Several clusters are registered and the command names none.
+CLUSTER_EMPTY | The nameserver answers and knows no broker; brokers register when they start and every 30 s.
+NOT_OFFERED | The broker does not serve this request: its version does not have it.
+DENIED | The key that signs the request may not do this.
+READ_ONLY | The context in use refuses every change (read_only = true).
+PARTIAL | Some brokers were changed or have answered and others not; the same command again is safe.
+NOT_VERIFIED | The broker took the change, and what was read back differs.
+CONFIRMATION_NEEDED | Something would be destroyed and nobody is there to ask: add --yes, or look first with --dry-run.
+ABORTED | The question was answered with no; nothing was changed.
+STORE_IN_USE | Another process works in this store.
+PORT_IN_USE | Another process listens on this port.
+IDENTITY_CONFLICT | Another broker is registered with this name and id.
+BUG | An internal error; the report file says where.
+`
