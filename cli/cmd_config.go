@@ -228,6 +228,9 @@ func runConfigConvert(_ context.Context, c *call) (*result, error) {
 	}
 	r.errors = unknown
 	if len(unknown) > 0 {
+		if c.p.format == "table" {
+			r.items = nil // stdout is for the converted file
+		}
 		return r, nil
 	}
 	to := c.str("to")

@@ -160,6 +160,7 @@ MQCTL_PROGRESS | Ours: replicas tell each other how far groups and delayed messa
 MQCTL_RELAY | Ours: a former master or a slave hands a write to the master.
 MQCTL_KICK | Ours: closes the connection of a client.
 MQCTL_LOG | Ours: reads the log of a broker.
+MQCTL_CLEAN | Ours: removes old or orphaned files of a broker and says which.
 POP_MESSAGE | Reads messages that stay invisible to others until they are acknowledged.
 ACK_MESSAGE | Acknowledges a message read so.
 PEEK_MESSAGE | Looks at messages without taking them.
