@@ -130,7 +130,7 @@ func (c *call) hint(key string) string {
 }
 
 // checkEnvironment validates values that come from the environment, as the
-// front door did with those of the command line.
+// front door did with those of the command line, and the addresses of -n.
 func (c *call) checkEnvironment() error {
 	for _, f := range c.vocab.flags {
 		if c.given(f.key) || f.absent {
@@ -144,6 +144,10 @@ func (c *call) checkEnvironment() error {
 				break
 			}
 		}
+	}
+	if c.given("namesrv") {
+		_, err := addresses(c.list("namesrv"))
+		return err
 	}
 	return nil
 }
