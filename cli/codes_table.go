@@ -26,7 +26,7 @@ var errorCodes = []errorCode{
 	{"BROKER_ID_MISSING", -1, "... has no broker id ... (registered: ...)"},
 	{"BROKER_NOT_FOUND", 3, "topic ... is not on a broker ..."},
 	{"BROKER_REMARK", -1, "...: ..."},
-	{"BROKER_UNREACHABLE", 4, "broker ...: ..."},
+	{"BROKER_UNREACHABLE", -1, "... ...: ..."},
 	{"CHANGED_SINCE", 7, "... of change ... changed since; nothing was written"},
 	{"CHANGE_NOT_FOUND", 3, "the audit file has no change ..."},
 	{"CLIENTS_MAY_OVERWRITE", -1, "... leaves resets to its clients, which know no single queues: the offsets are stored, and clients that are online may write theirs over them"},
