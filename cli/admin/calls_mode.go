@@ -68,8 +68,16 @@ func (c *Client) QueueEntries(ctx context.Context, addr, topic string, queue int
 		ext["consumerGroup"] = group
 	}
 	var v QueueEntries
-	if err := c.callJSON(ctx, addr, request{code: remoting.ReqQueryConsumeQueue, ext: ext}, &v); err != nil {
+	resp, err := c.call(ctx, addr, request{code: remoting.ReqQueryConsumeQueue, ext: ext})
+	if err != nil {
 		return nil, orNotFoundText(err, "is not exist", "queue", topic)
 	}
-	return &v, nil
+	if len(resp.Body) == 0 { // Apache's answer when the index is outside of the queue
+		if v.Min, err = c.MinOffset(ctx, addr, topic, queue); err == nil {
+			v.Max, err = c.MaxOffset(ctx, addr, topic, queue)
+		}
+		return &v, err
+	}
+	err = decode(addr, remoting.ReqQueryConsumeQueue, resp.Body, &v)
+	return &v, err
 }
