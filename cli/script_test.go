@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -118,13 +119,19 @@ func scriptPorts(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// freePorts finds a port that is free together with the two below and one
-// above. It lies below those that systems give to outgoing connections, of
-// which one of anybody's could otherwise take the port before the broker does.
+// nextPort goes through the ports that tests take. They lie below those that
+// systems give to outgoing connections, of which one of anybody's could otherwise
+// take the port before the broker does; and no port is given twice, as one that a
+// test needs to be dead must not come alive in another.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(10240 + rand.Int64N(20000)) }
+
+// freePorts finds a port that is free together with the two below and one above.
 func freePorts() (int, error) {
 next:
 	for range 1000 {
-		port := 10240 + rand.IntN(32000-10240)
+		port := 10240 + int(nextPort.Add(4)%21600)
 		for p := port - 2; p <= port+1; p++ {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
 			if err != nil {

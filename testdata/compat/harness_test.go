@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -92,13 +93,18 @@ func newBroker(binary, dir string, extra ...string) (*broker, error) {
 	return b, b.start()
 }
 
+// nextPort goes through the ports that tests take; none is given twice.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(rand.Int64N(20000)) }
+
 // freePorts finds n adjacent free ports and returns the lowest. They lie below
 // those that systems give to outgoing connections, of which one of anybody's
 // could otherwise take the port before the broker does.
 func freePorts(n int) (int, error) {
 next:
 	for range 1000 {
-		low := 10240 + rand.IntN(32000-10240-n)
+		low := 10240 + int(nextPort.Add(int64(n))%21600)
 		for p := low; p < low+n; p++ {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
 			if err != nil {
