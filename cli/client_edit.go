@@ -12,13 +12,13 @@ func quoted(v string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range v {
-		switch {
-		case r == '"' || r == '\\':
+		switch r {
+		case '"', '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)
-		case r == '\n':
+		case '\n':
 			b.WriteString(`\n`)
-		case r == '\t':
+		case '\t':
 			b.WriteString(`\t`)
 		default:
 			b.WriteRune(r)
