@@ -10,12 +10,8 @@ const absentOldTable = `
 updateStaticTopic | c/clusters b/brokers t/topic* qn/totalQueueNum* mf/mapFile fr/forceReplace | topic static set | create or resize a static topic
 remappingStaticTopic | c/clusters b/brokers t/topic* mf/mapFile fr/forceReplace | topic static remap | move logical queues between brokers
 checkRocksdbCqWriteProgress | c/cluster* t/topic cf/checkFrom |  | compare file and RocksDB consume queues
-consumerStatus | g/consumerGroup* i/clientId b/brokerAddr s/jstack! | client inspect GROUP | what the clients of a group say about themselves
 brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
 startMonitoring |  | check lag --watch | watch backlog and dead letters without end
-consumer | g/consumerGroup* s/jstack! |  | older form of consumerStatus
-getConsumerStatus | g/group* t/topic* i/originClientId | client inspect | offsets as the clients see them
-DecodeMessageId | i/messageId | message decode ID | address and time inside a message id
 getSyncStateSet | a/controllerAddress* c/clusterName b/brokerName i/interval | ha syncset | in-sync set of a controller
 getBrokerEpoch | c/clusterName b/brokerName i/interval | ha epoch | epochs of a broker
 setCommitLogReadAheadMode | b/brokerAddr c/clusterName m/commitLogReadAheadMode* | broker config set | read-ahead of the commit log
@@ -24,13 +20,6 @@ updateColdDataFlowCtrGroupConfig | b/brokerAddr c/clusterName g/consumerGroup* v
 removeColdDataFlowCtrGroupConfig | b/brokerAddr c/clusterName g/consumerGroup* | broker cold delete | remove a cold read threshold
 addBroker | c/brokerContainerAddr* b/brokerConfigPath* | broker start | add a broker to a container
 removeBroker | c/brokerContainerAddr* b/brokerIdentity* | broker stop | remove a broker from a container
-producer | b/broker* | client list --producers --broker B | all producers of one broker
-queryMsgByUniqueKey | i/msgId* g/consumerGroup d/clientId t/topic* a/showAll! c/cluster | message get --uniq | one message by its unique id
-queryMsgByOffset | t/topic* b/brokerName* i/queueId* o/offset* f/bodyFormat | message get --at B:Q:O | one message by broker, queue and offset
-queryMsgTraceById | i/msgId* t/traceTopic b/beginTimestamp e/endTimestamp c/maxNum | message trace ID | trace of one message
-printMsg | t/topic* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp d/printBody l/lmqParentTopic | message tail TOPIC | print a topic
-printMsgByQueue | t/topic* a/brokerName* i/queueId* c/charsetName s/subExpression b/beginTimestamp e/endTimestamp p/print_msg d/printBody f/calculate | message tail TOPIC --from B:Q:0 | print one queue
-consumeMessage | t/topic* b/brokerName i/queueId o/offset g/consumerGroup s/beginTimestamp e/endTimestamp c/MessageNumber | message tail --last N | pull some messages
 sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
 checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue
 clusterRT | a/amount s/size c/cluster p/print_log m/machine_room i/interval | bench rtt --watch | send latency of clusters, without end
@@ -73,11 +62,6 @@ ha syncset | in-sync set of a controller
 ha epoch | epochs of a broker
 topic static set | create or resize a static topic
 topic static remap | move logical queues between brokers
-client inspect | what a client says about itself
-client kick | close a connection
-message trace | trace of one message
-message resend | send a message again
-message decode | what is inside a message id
 stats latency | put and pull percentiles
 events | stream of changes
 check broker | brokers for monitoring

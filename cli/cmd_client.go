@@ -22,14 +22,18 @@ type clientItem struct {
 	Topics   []string `json:"topics"`
 }
 
+func clientColumns() []column {
+	return []column{
+		{head: "CLIENT", field: "clientId"}, {head: "ADDR", field: "addr"}, {head: "LANGUAGE", field: "language", fold: 2},
+		{head: "VERSION", field: "version", fold: 3}, {head: "GROUP", field: "group"}, {head: "ROLE", field: "role"},
+		{head: "TOPICS", field: "topics", as: asList, fold: 1},
+	}
+}
+
 func clientCommands() []*command {
 	v := view{
 		item: clientItem{}, name: func(item any) string { return item.(*clientItem).ClientID },
-		columns: []column{
-			{head: "CLIENT", field: "clientId"}, {head: "ADDR", field: "addr"}, {head: "LANGUAGE", field: "language", fold: 2},
-			{head: "VERSION", field: "version", fold: 3}, {head: "GROUP", field: "group"}, {head: "ROLE", field: "role"},
-			{head: "TOPICS", field: "topics", as: asList, fold: 1},
-		},
+		columns: clientColumns(),
 	}
 	consumers, producers := v, v
 	consumers.old, producers.old = oldConsumers, oldProducers

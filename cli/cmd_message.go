@@ -33,10 +33,12 @@ type messageItem struct {
 	ReconsumeTimes  int32             `json:"reconsumeTimes"`
 	Properties      map[string]string `json:"properties"`
 	BodyBytes       int               `json:"bodyBytes" min:"0"`
-	Body            *string           `json:"body"`       // when it is UTF-8
-	BodyBase64      *string           `json:"bodyBase64"` // when it is not
+	Body            *string           `json:"body"`             // when it is UTF-8
+	BodyBase64      *string           `json:"bodyBase64"`       // when it is not
+	Tracks          *[]messageTrack   `json:"tracks,omitempty"` // with --track
 
 	raw     []byte
+	packed  bool // raw is compressed in a way that is not read here
 	sysFlag int32
 	born    int64
 	stored  int64
@@ -61,7 +63,8 @@ func messageOf(m *admin.Message, broker string) *messageItem {
 	if v := m.Properties["TAGS"]; v != "" {
 		it.Tags = &v
 	}
-	if (m.Compression == "" || m.Compression == "zlib") && utf8.Valid(m.Body) {
+	it.packed = m.Compression != "" && m.Compression != "zlib"
+	if !it.packed && utf8.Valid(m.Body) {
 		it.Body = ptr(string(m.Body))
 	} else {
 		it.BodyBase64 = ptr(base64.StdEncoding.EncodeToString(m.Body))
@@ -102,11 +105,12 @@ func messageCommands() []*command {
 				{key: "uniq", newOnly: true, meta: "ID", help: "unique id; needs --topic"},
 				{key: "at", newOnly: true, meta: "BROKER:QUEUE:OFFSET", help: "position in a queue; needs --topic"},
 				{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "this cluster only"},
-				{key: "old-group", long: "consumerGroup", short: "g", oldOnly: true, absent: true, help: "send it to a client"},
-				{key: "old-client", long: "clientId", short: "d", oldOnly: true, absent: true, help: "send it to this client"},
-				{key: "old-send", long: "sendMessage", short: "s", oldOnly: true, absent: true, help: "send it again"},
-				{key: "old-unit", long: "unitName", short: "u", oldOnly: true, absent: true, help: "unit"},
-				{key: "old-format", long: "bodyFormat", short: "f", oldOnly: true, absent: true, help: "charset of the body"},
+				{key: "track", newOnly: true, kind: kindBool, help: "also which groups have consumed it"},
+				{key: "group", long: "consumerGroup", short: "g", oldOnly: true, meta: "GROUP", complete: "group", help: "have a member of this group consume it now; needs -d"},
+				{key: "client", long: "clientId", short: "d", oldOnly: true, meta: "ID", help: "the member"},
+				{key: "again", long: "sendMessage", short: "s", oldOnly: true, kind: kindBool, help: "send it to its topic again"},
+				{key: "unit", long: "unitName", short: "u", oldOnly: true, meta: "NAME", help: "part of the id of mqadmin's own client; read and not used, as nothing registers here"},
+				bodyFormatFlag(),
 			},
 		},
 		{
@@ -124,7 +128,7 @@ func messageCommands() []*command {
 				{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "this cluster only"},
 			},
 		},
-		messageTailCommand(),
+		messageTailCommand(), messageTraceCommand(), messageResendCommand(), messageDecodeCommand(),
 	}
 }
 
@@ -186,6 +190,18 @@ func (c *call) query(ctx context.Context, q admin.Query) (*result, error) {
 }
 
 func runMessageGet(ctx context.Context, c *call) (*result, error) {
+	if c.old {
+		return c.oldGet(ctx)
+	}
+	r, err := c.getOne(ctx)
+	if err == nil && c.on("track") {
+		err = c.addTracks(ctx, r)
+	}
+	return r, err
+}
+
+// getOne finds the message that the line names.
+func (c *call) getOne(ctx context.Context) (*result, error) {
 	id := c.arg(0)
 	if id == "" {
 		id = c.str("id")
@@ -302,6 +318,10 @@ func (c *call) messageAt(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.messageAtPlace(ctx, topic, broker, queue, offset)
+}
+
+func (c *call) messageAtPlace(ctx context.Context, topic, broker string, queue int32, offset int64) (*result, error) {
 	targets, err := c.routeTargets(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -363,31 +383,52 @@ func visibleText(s string) string {
 // a file and prints its path; here the body follows.
 func oldMessageGet(p *printer, r *result) {
 	for _, item := range r.items {
-		it := item.(*messageItem)
-		tags := "null"
-		if it.Tags != nil {
-			tags = *it.Tags
+		switch it := item.(type) {
+		case *messageItem:
+			it.oldLines(p, true)
+		case *resendItem:
+			p.printf("%s\n", it.oldText())
 		}
-		line := func(label, value string) { p.printf("%-20s %s\n", label, value) }
+	}
+}
+
+// oldLines are mqadmin's label and value lines of one message.
+func (it *messageItem) oldLines(p *printer, withID bool) {
+	tags := "null"
+	if it.Tags != nil {
+		tags = *it.Tags
+	}
+	line := func(label, value string) { p.printf("%-20s %s\n", label, value) }
+	if withID {
 		line("OffsetID:", it.MsgID)
-		line("Topic:", it.Topic)
-		line("Tags:", "["+tags+"]")
-		line("Keys:", "["+strings.Join(it.Keys, " ")+"]")
-		line("Queue ID:", strconv.Itoa(int(it.QueueID)))
-		line("Queue Offset:", strconv.FormatInt(it.QueueOffset, 10))
-		line("CommitLog Offset:", strconv.FormatInt(it.CommitLogOffset, 10))
-		line("Reconsume Times:", strconv.Itoa(int(it.ReconsumeTimes)))
-		line("Born Timestamp:", javaTime(it.born))
-		line("Store Timestamp:", javaTime(it.stored))
-		line("Born Host:", it.BornHost)
-		line("Store Host:", it.StoreHost)
-		line("System Flag:", strconv.Itoa(int(it.sysFlag)))
-		line("Properties:", "{"+strings.Join(pairs(it.Properties), ", ")+"}")
-		body := "(no text)"
-		if it.Body != nil {
-			body = *it.Body
+	}
+	line("Topic:", it.Topic)
+	line("Tags:", "["+tags+"]")
+	line("Keys:", "["+strings.Join(it.Keys, " ")+"]")
+	line("Queue ID:", strconv.Itoa(int(it.QueueID)))
+	line("Queue Offset:", strconv.FormatInt(it.QueueOffset, 10))
+	line("CommitLog Offset:", strconv.FormatInt(it.CommitLogOffset, 10))
+	line("Reconsume Times:", strconv.Itoa(int(it.ReconsumeTimes)))
+	line("Born Timestamp:", javaTime(it.born))
+	line("Store Timestamp:", javaTime(it.stored))
+	line("Born Host:", it.BornHost)
+	line("Store Host:", it.StoreHost)
+	line("System Flag:", strconv.Itoa(int(it.sysFlag)))
+	line("Properties:", "{"+strings.Join(pairs(it.Properties), ", ")+"}")
+	body := "(no text)"
+	if it.Body != nil {
+		body = *it.Body
+	}
+	line("Message Body:", body)
+	switch {
+	case it.Tracks == nil:
+	case len(*it.Tracks) == 0:
+		p.printf("\n\nWARN: No Consumer\n")
+	default:
+		p.printf("\n\n")
+		for _, t := range *it.Tracks {
+			p.printf("%s\n", t.oldText())
 		}
-		line("Message Body:", body)
 	}
 }
 

@@ -32,7 +32,7 @@ var normaliseCases = []struct{ in, want string }{
 	{"updatesubgroup -g g", "updateSubGroup -- g"},
 	{"UPDATESUBGROUP -g g", "updateSubGroup -- g"},
 	{"ClusterList", "clusterList --"},
-	{"decodemessageid -i x", "DecodeMessageId --messageId=x --"},
+	{"decodemessageid -i x", "DecodeMessageId -- x"},
 	// Options in any order; numbers below zero are values.
 	{"updateSubGroup -w 1 -i 0 -g g -c C", "updateSubGroup --cluster=C --broker-id=0 --which-broker-when-consume-slowly=1 -- g"},
 	{"updateSubGroup -g g -r -1", "updateSubGroup --retry-max=-1 -- g"},

@@ -254,7 +254,7 @@ func TestOutputFlag(t *testing.T) {
 		{"version -o raw", nil, ExitUsage, "BAD_VALUE"},
 		{"version", map[string]string{"MQCTL_OUTPUT": "json"}, ExitOK, ""},
 		{"version", map[string]string{"MQCTL_OUTPUT": "nope"}, ExitUsage, "BAD_VALUE"},
-		{"completion tcsh", nil, ExitUsage, "bash, zsh and fish"},
+		{"completion tcsh", nil, ExitUsage, "bash, zsh, fish and powershell"},
 		{"completion", nil, ExitUsage, "ARGUMENT_MISSING"},
 		{"schema show nope", nil, ExitNotFound, "SCHEMA_NOT_FOUND"},
 	}

@@ -134,6 +134,7 @@ func newRegistry() *registry {
 		brokerCommands(), nameserverCommands(), clusterCommands(), groupCommands(), topicCommands(),
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(), configCommands(),
+		clientInspectCommands(), messageOldCommands(), messagePrintCommands(),
 		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),

@@ -128,6 +128,7 @@ type Send struct {
 	Broker     string // broker name, told to the broker
 	QueueID    int32  // -1: the broker chooses
 	Flag       int32
+	SysFlag    int32 // how Body is compressed, if it is
 	Properties map[string]string
 	Body       []byte
 	// DefaultQueues is how many queues an auto-created topic gets [4].
@@ -162,7 +163,7 @@ func (c *Client) Send(ctx context.Context, addr string, m Send) (*Sent, error) {
 	}
 	r := request{code: remoting.ReqSendMessageV2, body: m.Body, write: true, ext: remoting.Map{
 		"a": m.Group, "b": m.Topic, "c": topic.AutoCreate, "d": strconv.Itoa(m.DefaultQueues),
-		"e": strconv.Itoa(int(m.QueueID)), "f": "0", "g": strconv.FormatInt(time.Now().UnixMilli(), 10),
+		"e": strconv.Itoa(int(m.QueueID)), "f": strconv.Itoa(int(m.SysFlag)), "g": strconv.FormatInt(time.Now().UnixMilli(), 10),
 		"h": strconv.Itoa(int(m.Flag)), "i": string(encodeProperties(m.Properties)),
 		"j": "0", "k": "false", "m": "false", "n": m.Broker,
 	}}

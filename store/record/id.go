@@ -100,3 +100,31 @@ func monthOf(nowMillis int64) *month {
 	start := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, t.Location())
 	return &month{start.UnixMilli(), start.AddDate(0, 1, 0).UnixMilli()}
 }
+
+// UniqueID is what a client put into a unique id.
+type UniqueID struct {
+	Host    netip.Addr
+	Pid     int // its lowest 16 bits
+	At      time.Time
+	Counter int
+}
+
+// ParseUniqueID reads a unique id of 32 or 56 hex digits. It has the time within
+// its month only: of the months that are possible the newest is taken that does not
+// lie after now (MessageClientIDSetter.getNearlyTimeFromID).
+func ParseUniqueID(id string, now time.Time) (UniqueID, error) {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) != 16 && len(b) != 28 {
+		return UniqueID{}, fmt.Errorf("a unique id has 32 or 56 hex digits")
+	}
+	host, _ := netip.AddrFromSlice(b[:len(b)-12])
+	b = b[len(b)-12:]
+	be := binary.BigEndian
+	past := time.Duration(be.Uint32(b[6:])) * time.Millisecond
+	u := UniqueID{Host: host, Pid: int(be.Uint16(b)), Counter: int(be.Uint16(b[10:]))}
+	u.At = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, now.Location()).Add(past)
+	if u.At.After(now) {
+		u.At = time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, now.Location()).Add(past)
+	}
+	return u, nil
+}
