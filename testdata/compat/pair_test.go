@@ -4,12 +4,9 @@ package compat
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	mrand "math/rand/v2"
 	"net"
 	"os"
@@ -195,44 +192,6 @@ func (p *pair) sameLogs() {
 	}
 }
 
-func compareLogs(a, b string, end int64) error {
-	files, err := filepath.Glob(filepath.Join(a, "commitlog", "*"))
-	if err != nil {
-		return err
-	}
-	compared := int64(0)
-	for _, f := range files {
-		base, err := strconv.ParseInt(filepath.Base(f), 10, 64)
-		if err != nil || base >= end {
-			continue
-		}
-		x, err := os.ReadFile(f)
-		if err != nil {
-			return err
-		}
-		y, err := os.ReadFile(filepath.Join(b, "commitlog", filepath.Base(f)))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // older than the slave's first
-		}
-		if err != nil {
-			return err
-		}
-		n := min(end-base, int64(len(x)), int64(len(y)))
-		if !bytes.Equal(x[:n], y[:n]) {
-			at := int64(0)
-			for x[at] == y[at] {
-				at++
-			}
-			return fmt.Errorf("the logs differ at %d", base+at)
-		}
-		compared += n
-	}
-	if compared == 0 {
-		return fmt.Errorf("no common part of the logs up to %d", end)
-	}
-	return nil
-}
-
 // sameQueues compares the bounds of all queues of a topic on both brokers.
 func (p *pair) sameQueues(topic string, queues int) {
 	p.t.Helper()
@@ -275,49 +234,6 @@ func sum(v []int64) (n int64) {
 	}
 	return n
 }
-
-// answer is a remoting response.
-type answer struct {
-	Code      int
-	Remark    string
-	ExtFields map[string]string
-	Body      []byte `json:"-"`
-}
-
-func (a *answer) table() map[string]string {
-	var t struct{ Table map[string]string }
-	json.Unmarshal(a.Body, &t)
-	return t.Table
-}
-
-// ask sends one request on a connection of its own.
-func ask(addr string, code int, ext map[string]string) (*answer, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(3 * time.Second))
-	if _, err := c.Write(jsonFrame(code, ext, nil)); err != nil {
-		return nil, err
-	}
-	head := make([]byte, 8)
-	if _, err := io.ReadFull(c, head); err != nil {
-		return nil, err
-	}
-	total, header := be32(head), be32(head[4:])&0xffffff
-	if total > 64<<20 || header > total-4 {
-		return nil, fmt.Errorf("answer of %d bytes with a header of %d", total, header)
-	}
-	rest := make([]byte, total-4)
-	if _, err := io.ReadFull(c, rest); err != nil {
-		return nil, err
-	}
-	a := &answer{Body: rest[header:]}
-	return a, json.Unmarshal(rest[:header], a)
-}
-
-func be32(b []byte) int { return int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3]) }
 
 // pairTopic makes a topic on the master and waits until the slave serves it.
 func (p *pair) pairTopic(topic string, queues int) {
