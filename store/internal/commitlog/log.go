@@ -82,7 +82,8 @@ type Log struct {
 // goes without: ext4 has to convert the reserved blocks at every sync, which
 // then takes two to three times as long as on a sparse file.
 func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserve bool) (*Log, error) {
-	l := &Log{fs: fsys, dir: dir, segBytes: segBytes, reserve: reserve, tail: newTail(), places: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+	l := newLog(fsys, dir, segBytes)
+	l.reserve = reserve
 	var segs []*segment
 	l.segs.Store(&segs)
 	for _, found := range files {
@@ -95,6 +96,11 @@ func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserv
 		l.end.Store(found.Base + segBytes)
 	}
 	return l, nil
+}
+
+// newLog is a log without segments.
+func newLog(fsys vfs.FS, dir string, segBytes int64) *Log {
+	return &Log{fs: fsys, dir: dir, segBytes: segBytes, tail: newTail(), places: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
 }
 
 // SegmentBytes is the size of a segment.

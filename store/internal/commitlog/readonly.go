@@ -14,7 +14,7 @@ import (
 // reads as if zeros followed, and End is the end of the last segment. Only Scan,
 // FindRecord, FirstRecord, Read, Bases and Close may be used.
 func OpenRead(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found) (*Log, error) {
-	l := &Log{fs: fsys, dir: dir, segBytes: segBytes, tail: newTail()}
+	l := newLog(fsys, dir, segBytes)
 	var segs []*segment
 	l.segs.Store(&segs)
 	for _, found := range files {
