@@ -138,6 +138,7 @@ func newRegistry() *registry {
 		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),
+		userCommands(), aclCommands(), controllerCommands(), rareCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

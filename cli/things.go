@@ -29,6 +29,12 @@ const (
 	kindConfig = "config"
 	kindKV     = "kv"
 	kindMode   = "mode"
+
+	kindUser       = "user"
+	kindACL        = "acl"
+	kindNamesrv    = "namesrv"
+	kindController = "controller"
+	kindCold       = "cold"
 )
 
 // valueField is the only field of things that are one value.
@@ -38,7 +44,7 @@ const valueField = "value"
 func undoKind(key string) bool {
 	kind, name, _ := strings.Cut(key, "/")
 	switch kind {
-	case kindTopic, kindGroup, kindConfig:
+	case kindTopic, kindGroup, kindConfig, kindUser, kindACL, kindNamesrv, kindController, kindCold:
 		return name != ""
 	case kindOffset:
 		return strings.Count(name, "/") == 2
@@ -86,7 +92,7 @@ func (s state) with(other state) state {
 // holds reports whether s has all settings of part.
 func (s state) holds(part state) bool {
 	for k, v := range part {
-		if have, ok := s[k]; !ok || !sameJSON(have, v) {
+		if !sameJSON(s[k], v) { // nil is as good as not there
 			return false
 		}
 	}
@@ -97,10 +103,10 @@ func (s state) holds(part state) bool {
 func (s state) changesTo(after state) []settingChange {
 	out := []settingChange{}
 	for _, k := range sortedKeys(after) {
-		switch v, ok := s[k]; {
+		switch v := s[k]; {
 		case s == nil:
 			out = append(out, settingChange{k, nil, after[k]})
-		case !ok || !sameJSON(v, after[k]):
+		case !sameJSON(v, after[k]):
 			out = append(out, settingChange{k, v, after[k]})
 		}
 	}
@@ -185,7 +191,7 @@ func (c *call) readThing(ctx context.Context, t admin.Target, key string) (state
 	case kindMode:
 		return c.modeAt(ctx, t, name)
 	}
-	return nil, fmt.Errorf("nothing is known of %q", key)
+	return c.readRare(ctx, t, kind, name)
 }
 
 // writeThing changes a thing from one state to another; nil deletes.
@@ -228,7 +234,7 @@ func (c *call) writeThing(ctx context.Context, t admin.Target, key string, befor
 	case kindMode:
 		return c.putModeState(ctx, t, name, after)
 	}
-	return fmt.Errorf("nothing is known of %q", key)
+	return c.writeRare(ctx, t, kind, name, before, after)
 }
 
 func (c *call) putTopicState(ctx context.Context, t admin.Target, name string, before, after state) error {
@@ -279,7 +285,7 @@ const (
 
 // planItem is one thing of a plan at one target.
 type planItem struct {
-	Kind     string          `json:"kind" enum:"TOPIC|GROUP|OFFSET|CONFIG|KV|MODE"`
+	Kind     string          `json:"kind" enum:"TOPIC|GROUP|OFFSET|CONFIG|KV|MODE|USER|ACL|NAMESRV|CONTROLLER|COLD"`
 	Name     string          `json:"name"`
 	Broker   string          `json:"broker"` // or a nameserver's address
 	Action   string          `json:"action" enum:"CREATE|CHANGE|DELETE|NONE"`
@@ -355,7 +361,7 @@ func (c *call) shownAs(plan *planItem, item any, sync func()) *edit {
 // thing is the audit record of a plan's item.
 func (it *planItem) thing() auditThing {
 	out := auditThing{Target: it.Broker, Addr: it.target.Addr, Key: it.key, Before: rawState(it.before), After: rawState(it.after)}
-	if it.Action == actionChange && it.Kind != "OFFSET" && it.Kind != "CONFIG" && it.Kind != "KV" {
+	if it.Action == actionChange && !it.oneValue() {
 		was, is := state{}, state{}
 		for _, ch := range it.Changes {
 			was[ch.Key], is[ch.Key] = ch.Before, ch.After
@@ -363,6 +369,12 @@ func (it *planItem) thing() auditThing {
 		out.Before, out.After = rawJSON(was), rawJSON(is)
 	}
 	return out
+}
+
+// oneValue reports whether the thing is one value, not several settings.
+func (it *planItem) oneValue() bool {
+	_, ok := it.after[valueField]
+	return ok && len(it.after) == 1
 }
 
 // rawState is a state as the audit file has it: one value is written bare.
