@@ -24,7 +24,6 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
-	clean := &cleanAdmin{topics: b.topics, store: b.store}
 	metadata := &metadataAdmin{topics: b.topics, groups: b.groups, delays: b.delays, modes: b.modes, store: b.store,
 		start: b.start, now: b.opts.Now, allProgress: b.sync.AllOffsets}
 	handlers := map[int]handlerFunc{
@@ -74,11 +73,6 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 		remoting.ReqGetBrokerRuntimeInfo:   status.status,
 		remoting.ReqGetBrokerHAStatus:      ha.status,
 		remoting.ReqResetMasterFlushOffset: ha.resetFlushed,
-
-		remoting.ReqCleanExpiredConsumeQueue: clean.queues,
-		remoting.ReqCleanUnusedTopic:         clean.unused,
-		remoting.ReqDeleteExpiredCommitLog:   clean.log,
-		remoting.ReqMqctlClean:               clean.clean,
 	}
 	maps.Copy(handlers, ownHandlers(b))
 	status.serves = capabilities(handlers)
@@ -88,14 +82,20 @@ func adminHandlers(b *Broker) map[int]handlerFunc {
 	return handlers
 }
 
-// ownHandlers are the requests that RocketMQ does not have, and those that are
-// handed on to clients.
+// ownHandlers are the requests that RocketMQ does not have, those that are handed on
+// to clients, and those that clean.
 func ownHandlers(b *Broker) map[int]handlerFunc {
 	relays := &relayAdmin{here: b.here, members: b.members, topics: b.topics, groups: b.groups, store: b.store}
+	clean := &cleanAdmin{topics: b.topics, store: b.store}
 	return map[int]handlerFunc{
 		remoting.ReqGetConsumerRunningInfo:          relays.running,
 		remoting.ReqConsumeMessageDirectly:          relays.consume,
 		remoting.ReqInvokeBrokerToGetConsumerStatus: relays.status,
+
+		remoting.ReqCleanExpiredConsumeQueue: clean.queues,
+		remoting.ReqCleanUnusedTopic:         clean.unused,
+		remoting.ReqDeleteExpiredCommitLog:   clean.log,
+		remoting.ReqMqctlClean:               clean.clean,
 
 		remoting.ReqMqctlKick:     relays.kick,
 		remoting.ReqMqctlLog:      (&logAdmin{b.opts.Logs}).serve,

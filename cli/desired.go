@@ -53,7 +53,7 @@ func badFile(path, format string, args ...any) *Message {
 
 // readInput reads a file, or stdin for "-".
 func (c *call) readInput(path string) ([]byte, error) {
-	var in io.Reader = c.io.In
+	in := c.io.In
 	if path != "-" {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {

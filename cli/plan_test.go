@@ -12,7 +12,6 @@ import (
 
 // TestOnError: what a failure at the second of three targets means for the others.
 func TestOnError(t *testing.T) {
-	type target struct{ value, before string }
 	cases := []struct {
 		policy  string
 		want    string // values afterwards
@@ -43,7 +42,9 @@ func TestOnError(t *testing.T) {
 					return true, nil
 				},
 				revert: func(context.Context) error { values[i] = "old"; return nil },
-				things: func() []auditThing { return []auditThing{{Target: where.String(), Key: "group/g", Before: rawJSON("old"), After: rawJSON("new")}} }})
+				things: func() []auditThing {
+					return []auditThing{{Target: where.String(), Key: "group/g", Before: rawJSON("old"), After: rawJSON("new")}}
+				}})
 		}
 		r := &result{change: &change{}}
 		c.carryOut(context.Background(), r, edits)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"mqctl/broker/remoting"
 )
@@ -24,7 +25,8 @@ func (c *Client) ConsumerStatus(ctx context.Context, addr, group, topic, clientI
 // orNotOnlineText recognises the sentences of brokers that have no code of their own
 // for a group or a member that is not online.
 func orNotOnlineText(err error, group string) error {
-	if missing := orNotFoundText(err, "not online", "client", group); missing != err {
+	var missing *NotFound
+	if errors.As(orNotFoundText(err, "not online", "client", group), &missing) {
 		return &NotOnline{Group: group}
 	}
 	return orNotOnline(err, group)

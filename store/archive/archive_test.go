@@ -264,7 +264,7 @@ func TestBadArchives(t *testing.T) {
 		}
 		return err
 	}
-	if err := read(arc); err != io.EOF {
+	if err := read(arc); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	var format *archive.FormatError
@@ -297,7 +297,7 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		var format *archive.FormatError
-		if err != io.EOF && !errors.As(err, &format) || n > len(b) {
+		if !errors.Is(err, io.EOF) && !errors.As(err, &format) || n > len(b) {
 			t.Errorf("%d bytes of records out of %d: %v", n, len(b), err)
 		}
 	})

@@ -37,7 +37,7 @@ type Header struct {
 // log has the same id, whenever it is exported.
 func NewID(from, to int64, topic string, first []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %q\n", from, to, topic)
+	_, _ = fmt.Fprintf(h, "%d %d %q\n", from, to, topic) // a hash takes everything
 	h.Write(first)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -162,7 +162,7 @@ func (im *importer) skipDone(ctx context.Context, at int64) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close() // only read from
+	defer func() { _ = s.Close() }() // only read from
 	return s.Records(ctx, at, 1<<62, func(st inspect.Stretch) (bool, error) {
 		if st.Pos < at {
 			return true, nil
