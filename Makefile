@@ -7,9 +7,11 @@ FUZZTIME ?= 60s
 BENCHCOUNT ?= 5
 SEEDS ?= 100000
 CATCHUP ?= 3500000
+DURATION ?= 30m
+RATE ?= 400
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files scenarios scenarios-short clean
+.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files scenarios scenarios-short soak clean
 
 all: build
 
@@ -33,7 +35,7 @@ layers: ## do the imports keep to the picture in broker/ARCHITECTURE.md, and the
 
 lint: layers ## needs .ci/bin/golangci-lint: .ci/tools installs it
 	$(GO) vet ./...
-	cd testdata/compat && for tags in none java scenarios scenarios,java; do $(GO) vet -tags $$tags . || exit 1; done
+	cd testdata/compat && for tags in none java scenarios scenarios,java soak; do $(GO) vet -tags $$tags . || exit 1; done
 	.ci/bin/golangci-lint run --config .ci/golangci.yml ./...
 
 check: build lint test race compat ## what CI runs, but for what needs Java
@@ -90,6 +92,9 @@ SCENARIO_TESTS = ^Test(SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherC
 scenarios-short: ## those that CI runs
 	cd testdata/compat && $(GO) test -count=1 -timeout 15m -tags scenarios \
 	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping|Promote|PromoteByForce)$$' . -scenario.bytes 67108864 -scenario.flaps 5
+
+soak: ## sends, pulls, topics deleted and made again, files that expire and three kills for DURATION, RATE messages a second; then nothing may be missing
+	cd testdata/compat && $(GO) test -count=1 -timeout 0 -tags soak -v -run '^TestSoak$$' . -soak.duration $(DURATION) -soak.rate $(RATE)
 
 clean:
 	rm -rf mqctl cover.out .ci/bin $(COMPAT_JAVA)

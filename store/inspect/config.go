@@ -154,16 +154,39 @@ func (v *verifier) neededConfig(by map[string]Config) error {
 		v.find(Found{Finding: f, Severity: Damage})
 		return nil
 	}
-	for _, need := range []struct{ file, what string }{
-		{"config/topics.json", "topics are unknown until they are created again"},
-		{"config/delayOffset.json", "delayed messages that are still in the log are delivered again"},
-	} {
-		if has(need.file) || need.file == "config/delayOffset.json" && v.s.Queue(delayTopic, 0) == nil && !v.hasDelays() {
+	v.missesDelays = !has("config/delayOffset.json")
+	if !has("config/topics.json") {
+		v.lostTable("config/topics.json", "topics are unknown until they are created again")
+	}
+	return nil
+}
+
+func (v *verifier) lostTable(file, what string) {
+	f := notLog(store.MissingFile, file, "is missing, and its .bak too: %s", what)
+	f.Try = "restore it from a backup or a replica"
+	v.find(Found{Finding: f, Severity: Damage})
+}
+
+// delays reports that the progress of delayed messages is missing, unless none of them
+// can have been delivered: a broker that was killed soon after its first start has not
+// written any yet.
+func (v *verifier) delays() error {
+	if !v.missesDelays {
+		return nil
+	}
+	for _, q := range v.s.queues {
+		if q.Topic != delayTopic || len(q.files) == 0 {
 			continue
 		}
-		f := notLog(store.MissingFile, need.file, "is missing, and its .bak too: %s", need.what)
-		f.Try = "restore it from a backup or a replica"
-		v.find(Found{Finding: f, Severity: Damage})
+		e, err := q.At(q.First())
+		if err != nil {
+			return err
+		}
+		if e.Size > 0 && e.Tags > v.lastMs {
+			continue // its first message was not due when the last one was stored
+		}
+		v.lostTable("config/delayOffset.json", "delayed messages that are still in the log are delivered again")
+		return nil
 	}
 	return nil
 }
@@ -195,15 +218,6 @@ func (s *Store) KnownTopics() (map[string]bool, error) {
 		by[c.Path] = c
 	}
 	return topicsOf(by), err
-}
-
-func (v *verifier) hasDelays() bool {
-	for _, q := range v.s.queues {
-		if q.Topic == delayTopic && len(q.files) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Checkpoint reads the checkpoint; ok is false if there is none that says something.

@@ -233,3 +233,41 @@ func (f *folder) into(t testing.TB) *vfs.Mem {
 	}
 	return fsys
 }
+
+// TestDelaysNotDue: the progress of delayed messages is missed only when one of them may
+// have been delivered.
+func TestDelaysNotDue(t *testing.T) {
+	for _, due := range []bool{true, false} {
+		fsys := folders(t)["clean"].into(t)
+		const queues = "/store/consumequeue/SCHEDULE_TOPIC_XXXX"
+		for _, name := range []string{"/store/config/delayOffset.json", "/store/config/delayOffset.json.bak"} {
+			if err := fsys.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		ids, err := fsys.ReadDir(queues)
+		if err != nil || len(ids) == 0 {
+			t.Fatal(ids, err)
+		}
+		for _, id := range ids {
+			files, err := fsys.ReadDir(path.Join(queues, id.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := fsys.OpenReadWrite(path.Join(queues, id.Name, files[0].Name))
+			if err == nil && !due {
+				_, err = f.WriteAt([]byte{0x7f}, 12) // the time of delivery of its first message
+			}
+			if err == nil {
+				err = f.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, _ := verify(t, fsys)
+		if missed := strings.Contains(strings.Join(found, "\n"), "MISSING_FILE config/delayOffset.json"); missed != due {
+			t.Errorf("due %v: %q", due, found)
+		}
+	}
+}

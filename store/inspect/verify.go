@@ -56,13 +56,14 @@ type verifier struct {
 	deleted map[string]int64 // by the side file: topic -> records before do not count
 	known   map[string]bool  // topics of config/topics.json, nil if it cannot be read
 
-	props   props
-	lastEnd int64 // behind the record before
-	lastAt  int64 // where the record before begins, -1 at first
-	lastMs  int64
-	back    Found // records older than the one before
-	killed  bool  // the file abort is there
-	noLogs  bool  // the log is gone, so nothing can be said about queues and index
+	props        props
+	lastEnd      int64 // behind the record before
+	lastAt       int64 // where the record before begins, -1 at first
+	lastMs       int64
+	back         Found // records older than the one before
+	killed       bool  // the file abort is there
+	missesDelays bool  // config/delayOffset.json is not there although there are queues
+	noLogs       bool  // the log is gone, so nothing can be said about queues and index
 }
 
 type span struct{ from, to int64 }
@@ -78,7 +79,7 @@ func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
 		v.rep.Files = append(v.rep.Files, FileReport{File: f, First: -1, Last: -1})
 	}
 	for _, step := range []func() error{
-		v.names, v.sideFiles, v.config, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.finishQueues, v.finishIndex, v.checkpoint, v.timers,
+		v.names, v.sideFiles, v.config, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers,
 	} {
 		if err := ctx.Err(); err != nil {
 			return v.rep, err

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -194,10 +195,19 @@ func (x *exchange) send(w *wire, batch bool, letters []letter) {
 		n = len(letters)
 	}
 	for l := range slices.Chunk(letters, n) {
-		_, err := w.send(l...)
-		x.must(err)
+		x.sendAll(w, l)
 	}
 	x.expect(letters[0].topic, letters[0].queue, len(letters))
+}
+
+// sendAll sends again what the original refuses because its machine is busy.
+func (x *exchange) sendAll(w *wire, letters []letter) {
+	x.t.Helper()
+	_, err := w.sendAll(letters)
+	for i := 0; err != nil && i < 100 && strings.Contains(err.Error(), "broker busy"); i++ {
+		_, err = w.sendAll(letters)
+	}
+	x.must(err)
 }
 
 func (x *exchange) expect(topic string, queue, n int) {
@@ -259,8 +269,7 @@ func (x *exchange) write() {
 func (x *exchange) delayed(w *wire, level, n int) {
 	x.t.Helper()
 	for _, l := range x.letters("exchange-d", 0, n, level) {
-		_, err := w.send(l)
-		x.must(err)
+		x.sendAll(w, []letter{l})
 	}
 	x.expect(exchangeDelays, level-1, n)
 }

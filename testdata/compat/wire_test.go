@@ -129,9 +129,14 @@ func (l *letter) properties() string {
 	return b.String()
 }
 
-// send sends messages of one topic and queue, several as one batch, and returns where
-// the first of them is in its queue.
-func (w *wire) send(letters ...letter) (int64, error) {
+// stored says where messages are.
+type stored struct {
+	offset    int64   // of the first in its queue
+	positions []int64 // in the log
+}
+
+// sendAll sends messages of one topic and queue, several as one batch.
+func (w *wire) sendAll(letters []letter) (stored, error) {
 	first := &letters[0]
 	ext := map[string]string{"a": "compat", "b": first.topic, "c": "TBW102", "d": "4", "e": strconv.Itoa(first.queue), "f": "0",
 		"g": strconv.FormatInt(time.Now().UnixMilli(), 10), "h": "0", "i": first.properties(), "j": "0", "k": "false", "m": "false"}
@@ -151,9 +156,20 @@ func (w *wire) send(letters ...letter) (int64, error) {
 	}
 	a, err := w.call(code, ext, body)
 	if err := done(a, err); err != nil {
-		return 0, err
+		return stored{}, err
 	}
-	return a.number("queueOffset"), nil
+	out := stored{offset: a.number("queueOffset")}
+	for id := range strings.SplitSeq(a.ExtFields["msgId"], ",") {
+		if len(id) != 32 {
+			return stored{}, fmt.Errorf("%q is no place of a message", id)
+		}
+		pos, err := strconv.ParseInt(id[16:], 16, 64)
+		if err != nil {
+			return stored{}, err
+		}
+		out.positions = append(out.positions, pos)
+	}
+	return out, nil
 }
 
 // bound is the begin (31) or end (30) of a queue.
