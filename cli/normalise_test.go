@@ -54,7 +54,7 @@ var normaliseCases = []struct{ in, want string }{
 	// Letters of two.
 	{"updateStaticTopic -t t -qn 8 -c C", "updateStaticTopic --clusters=C --topic=t --totalQueueNum=8 --"},
 	{"updateStaticTopic -t t -qn8 -c C -mf f", "updateStaticTopic --clusters=C --topic=t --totalQueueNum=8 --mapFile=f --"},
-	{"electMaster -a x -b 1 -bn n -c C", "electMaster --controllerAddress=x --brokerId=1 --brokerName=n --clusterName=C --"},
+	{"electMaster -a x -b 1 -bn n -c C", "electMaster --controller=x --id=1 --broker-name=n --cluster=C --"},
 	// The same letter means another thing in another command.
 	{"sendMessage -t t -p body -c tag -b a -i 1", "sendMessage --body=body --tag=tag --broker=a --queue=1 -- t"},
 	{"queryMsgById -t t -i ID -c C", "queryMsgById --topic=t --id=ID --cluster=C --"},
@@ -68,7 +68,7 @@ var normaliseCases = []struct{ in, want string }{
 	{"updateSubGroup -g g --dry", "!UNKNOWN_FLAG"},
 	{"clusterList --dry-run", "!UNKNOWN_FLAG"},
 	{"--dry-run clusterList", "!UNKNOWN_FLAG"},
-	{"listUser -b x:1 --filter f", "listUser --brokerAddr=x:1 --filter=f --"},
+	{"listUser -b x:1 --filter f", "listUser --broker=x:1 --match=f --"},
 	// An exact own name beats an exact common name, and that a beginning.
 	{"brokerConsumeStats -b x:1 --timeout 5s", "brokerConsumeStats --brokerAddr=x:1 --timeout=5s --"},
 	{"brokerConsumeStats -b x:1 --timeoutM 5", "brokerConsumeStats --brokerAddr=x:1 --timeoutMillis=5 --"},
@@ -257,6 +257,10 @@ func sample(f *flagSpec) string {
 		return "7"
 	case kindBool:
 		return "true"
+	case kindEnum:
+		return f.enum[0]
+	case kindDuration:
+		return "5s"
 	default:
 		return "9"
 	}
