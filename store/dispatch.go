@@ -253,6 +253,18 @@ func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
 	return e, dst
 }
 
+// keysOf is the hashes of a record's keys, valid until the next call. Owner of the
+// dispatch lock, or recovery.
+func (s *Store) keysOf(v record.View) []int32 {
+	s.hashBuf = s.hashBuf[:0]
+	if s.index != nil && kindOf(v.SysFlag()) != logOnly {
+		var p Properties
+		p.parse(v.Properties())
+		s.hashBuf = p.appendHashes(s.hashBuf, v.Topic())
+	}
+	return s.hashBuf
+}
+
 // dispatchEntry gives one record its unit and its index entries. An error of
 // the queue stops dispatch; one of the index does not, since queries can do
 // without but consumers not.

@@ -163,3 +163,40 @@ func TestWrongLastUnit(t *testing.T) {
 	}
 	closeStore(t, s)
 }
+
+// TestKeysOfDeletedTopic: the keys of a deleted topic are found as long as its messages
+// are in the log, also by an index that a recovery made anew.
+func TestKeysOfDeletedTopic(t *testing.T) {
+	mem := vfs.NewMem()
+	o := small(mem)
+	s, _ := open(t, o)
+	for i := range 10 {
+		put(t, s, "orders", 0, "old", "KEYS", fmt.Sprint("key", i))
+		put(t, s, "bills", 0, "b", "KEYS", fmt.Sprint("key", i))
+	}
+	if err := s.DeleteTopic("orders"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "orders", 0, "new", "KEYS", "key10")
+	check := func(s *store.Store, how string) {
+		t.Helper()
+		for i := range 11 {
+			if _, res := s.Query(nil, "orders", fmt.Sprint("key", i), 5, 0, 1<<62, false); res.Count != 1 {
+				t.Errorf("%s: %d messages with key%d", how, res.Count, i)
+			}
+		}
+		if n := s.Queue("orders", 0).Max(); n != 1 {
+			t.Errorf("%s: the queue has %d messages", how, n)
+		}
+	}
+	check(s, "before the kill")
+	crashed := mem.ProcessKillClone()
+	if err := crashed.RemoveAll("/store/index"); err != nil {
+		t.Fatal(err)
+	}
+	o.FS = crashed
+	again, _ := open(t, o)
+	check(again, "after it")
+	closeStore(t, again)
+	closeStore(t, s)
+}

@@ -73,19 +73,16 @@ func (r *recovery) unitAt(q *Queue, n int64) (consumequeue.Unit, error) {
 func (r *recovery) replay(v record.View) error {
 	s := r.s
 	if pos, ok := s.keep.deleted[string(v.Topic())]; ok && int64(v.PhysOffset()) < pos {
-		return nil
+		// Its queues are gone; its keys are found until the log loses the message, as
+		// they were before.
+		return r.replayKeys(int64(v.PhysOffset()), v.StoreMillis(), s.keysOf(v))
 	}
 	if string(v.Topic()) == commitlog.FillTopic {
 		r.damaged = true // the numbers of what it replaced are missing
 	}
 	e, hashes := s.entryOf(v)
-	if e.phys >= r.indexFrom {
-		r.indexFrom = e.phys + 1 // a second scan does not put it again
-		for _, h := range hashes {
-			if err := s.index.Put(h, e.phys, e.millis); err != nil {
-				return err
-			}
-		}
+	if err := r.replayKeys(e.phys, e.millis, hashes); err != nil {
+		return err
 	}
 	if e.kind != queued {
 		return nil
@@ -98,6 +95,20 @@ func (r *recovery) replay(v record.View) error {
 		return err
 	}
 	return r.replayUnit(&e, st)
+}
+
+// replayKeys puts the keys of a record into the index, if they are not there.
+func (r *recovery) replayKeys(phys, millis int64, hashes []int32) error {
+	if phys < r.indexFrom {
+		return nil
+	}
+	r.indexFrom = phys + 1 // a second scan does not put it again
+	for _, h := range hashes {
+		if err := r.s.index.Put(h, phys, millis); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replayUnit appends the unit of a record, if the queue does not have it. errGap
