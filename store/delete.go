@@ -72,13 +72,13 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 	}
 	queues := s.queues.remove(topic)
 	s.queues.mu.Lock()
+	batch := s.batchTopics[topic]
 	delete(s.batchTopics, topic)
 	s.queues.mu.Unlock()
-	for _, q := range queues {
+	counters := make([][3]int64, len(queues))
+	for i, q := range queues {
 		q.gone.Store(true)
-		q.max.Store(0)
-		q.min.Store(0)
-		q.next.Store(0)
+		counters[i] = [3]int64{q.min.Swap(0), q.max.Swap(0), q.next.Swap(0)}
 	}
 	end := s.log.End()
 	s.appendMu.Unlock()
@@ -92,6 +92,7 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 		if s.keep.deleted[topic] = old; !had {
 			delete(s.keep.deleted, topic)
 		}
+		s.undelete(topic, queues, counters, batch)
 		return fmt.Errorf("delete topic %s: %w", topic, err)
 	}
 	for _, q := range queues {
@@ -111,4 +112,25 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 		}
 	}
 	return nil
+}
+
+// undelete takes a deletion back that could not be noted on disk: numbers that begin again
+// would contradict those in the log. If messages came meanwhile, it is too late for that.
+func (s *Store) undelete(topic string, queues []*Queue, counters [][3]int64, batch bool) {
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
+	if !s.queues.putBack(topic, queues) {
+		return
+	}
+	if batch {
+		s.queues.mu.Lock()
+		s.batchTopics[topic] = true
+		s.queues.mu.Unlock()
+	}
+	for i, q := range queues {
+		q.min.Store(counters[i][0])
+		q.max.Store(counters[i][1])
+		q.next.Store(counters[i][2])
+		q.gone.Store(false)
+	}
 }

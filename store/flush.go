@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -92,7 +91,7 @@ func (s *Store) flushOnce() bool {
 	millis := s.storedMillis.Load() // before the sync: not ahead of it
 	flushed, err := s.log.Sync()
 	if err != nil {
-		s.setSick(fmt.Errorf("sync the commit log: %w", err))
+		s.setSick(s.syncFailed(err))
 		s.release(-1, ServiceNotAvailable)
 		return false
 	}

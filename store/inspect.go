@@ -26,8 +26,9 @@ type inventory struct {
 	check      checkpoint.Checkpoint
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
+	fresh      bool      // nothing was ever stored here
+	rewrite    int64     // a sync of the log behind it failed, -1: none did
 	holes      []commitlog.Hole
-	hasIndex   bool      // there are index files
 	snapshot   *snapshot // of the queues, which are not listed then; nil: none that counts
 	cut        int64     // where a cut that was under way makes the log end, -1 if none was
 }
@@ -171,12 +172,10 @@ func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
 	if why != "" {
 		rec.add(Finding{Kind: SideFileDamaged, File: s.relative(s.progressFile()), Phys: -1, What: why, Done: "the whole log is scanned"})
 	}
-	index, err := s.opt.FS.ReadDir(s.indexDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	inv.progress = p
+	if inv.rewrite, err = s.readUnsafe(); err != nil {
 		return err
 	}
-	inv.hasIndex = len(index) > 0
-	inv.progress = p
 	inv.lastWriter = p != nil && s.wroteLast(inv, p)
 	return s.inspectHoles(inv, rec)
 }
@@ -205,10 +204,18 @@ func (s *Store) inspectHoles(inv *inventory, rec *Recovery) error {
 
 // wroteLast reports whether nobody else has written to the folder since p: a
 // broker of Apache does not know p, but it removes abort or writes another pid
-// into it, and rewrites the checkpoint.
+// into it, and rewrites the checkpoint. A process of ours that died within its recovery
+// is no other: see claim.
 func (s *Store) wroteLast(inv *inventory, p *progress) bool {
-	if inv.abort {
-		return !p.clean && p.pid == inv.abortPID
+	sameCheck := p.checkpoint == crcOf(inv.check)
+	switch {
+	case !inv.abort:
+		return p.clean && sameCheck
+	case inv.abortPID <= 0:
+		return false
+	case inv.abortPID == p.next:
+		return true
 	}
-	return p.clean && p.checkpoint == crcOf(inv.check)
+	// A clean stop that died before it had removed abort has changed nothing since.
+	return inv.abortPID == p.pid && (!p.clean || sameCheck)
 }

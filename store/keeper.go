@@ -32,6 +32,7 @@ type keeper struct {
 	old      checkpoint.Checkpoint
 	deleted  map[string]int64
 	marked   int64 // dispatch position of the last mark
+	indexed  int64 // the newest record before marked that has keys in the index, -1: none
 	queued   int64 // queue entries of messages before it are safe; marked <= queued
 	lastMark time.Time
 	took     time.Duration // by the last mark
@@ -172,6 +173,10 @@ func (s *Store) mark(clean bool) error {
 		q.dirty = false
 	}
 	pos, millis := s.dispatched.Load(), s.dispatchedMillis
+	indexed := int64(-1)
+	if s.index != nil {
+		indexed = s.index.EndPhys()
+	}
 	s.unlockDispatch()
 
 	if err := s.syncQueues(dirty); err != nil {
@@ -185,7 +190,7 @@ func (s *Store) mark(clean bool) error {
 	}
 	stored := s.storedMillis.Load()
 	if _, err := s.log.Sync(); err != nil {
-		return fmt.Errorf("sync the commit log: %w", err)
+		return s.syncFailed(err)
 	}
 	if pos > s.log.Flushed() {
 		return fmt.Errorf("mark at %d is ahead of the flushed log %d", pos, s.log.Flushed())
@@ -195,6 +200,7 @@ func (s *Store) mark(clean bool) error {
 	if err := s.check.Write(k.old); err != nil {
 		return fmt.Errorf("write %s: %w", s.checkpointFile(), err)
 	}
+	k.indexed = indexed
 	if err := s.writeProgress(pos, clean); err != nil {
 		return err
 	}
@@ -274,7 +280,7 @@ func (s *Store) writeProgress(pos int64, clean bool) error {
 		}
 	}
 	p := &progress{
-		pid: s.opt.pid, clean: clean, end: s.log.End(), dispatched: pos, deleted: s.keep.deleted,
+		pid: s.opt.pid, clean: clean, end: s.log.End(), dispatched: pos, log: pos, index: s.keep.indexed, deleted: s.keep.deleted,
 		checkpoint: crc32.ChecksumIEEE(s.keep.old.Encode()),
 	}
 	if err := s.opt.FS.MkdirAll(filepath.Dir(s.progressFile())); err != nil {

@@ -50,13 +50,13 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	inv.cut = cut
-	if err := s.writeAbort(); err != nil {
+	if err := s.makeFolders(); err != nil {
+		return err
+	}
+	if err := s.claim(inv); err != nil {
 		return err
 	}
 	if err := s.dropSnapshot(); err != nil {
-		return err
-	}
-	if err := s.makeFolders(); err != nil {
 		return err
 	}
 	if err := s.openFiles(inv, rec); err != nil {
@@ -66,21 +66,16 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	if err := s.recover(inv, rec); err != nil {
+		var se *vfs.SyncError
+		if errors.As(err, &se) {
+			s.noteUnsafe(inv.safeLog())
+		}
+		return err
+	}
+	if err := s.dropUnsafe(); err != nil {
 		return err
 	}
 	return s.removeNote()
-}
-
-// writeAbort says on disk that the store is in use, before anything changes.
-func (s *Store) writeAbort() error {
-	err := vfs.WriteFile(s.opt.FS, s.abortFile(), s.pidText())
-	if err == nil {
-		err = s.opt.FS.SyncDir(s.opt.Dir)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", s.abortFile(), err)
-	}
-	return nil
 }
 
 // makeFolders makes what is missing; one sync covers the usual places.
@@ -155,7 +150,7 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	s.keep.old = inv.check
-	s.keep.deleted = map[string]int64{}
+	s.keep.deleted, s.keep.indexed = map[string]int64{}, -1
 	if inv.progress != nil {
 		s.keep.deleted = inv.progress.deleted
 		if inv.cut >= 0 {

@@ -17,9 +17,12 @@ import (
 // were deleted, so that a recovery does not bring them back from the log.
 type progress struct {
 	pid        int   // of the process that wrote it, as in the abort file
+	next       int   // of the one that goes on, which may have died before it wrote its own; 0: none
 	clean      bool  // written by a clean stop
 	end        int64 // of the log at that time
-	dispatched int64 // every record before it has its unit and keys safely on disk
+	dispatched int64 // every record before it has its unit and keys safely on disk; -1: nothing is known of queues
+	log        int64 // the log was safe on disk up to here: dispatched, where that is known
+	index      int64 // the newest record before dispatched that has keys in the index; -1: none has
 	checkpoint uint32
 	deleted    map[string]int64 // topic -> records before this position do not count
 }
@@ -32,8 +35,14 @@ func (p *progress) encode() []byte {
 	if p.clean {
 		state = "clean"
 	}
-	fmt.Fprintf(&b, "%s\npid %d\nstate %s\nend %d\ndispatched %d\ncheckpoint %08x\n",
-		progressHead, p.pid, state, p.end, p.dispatched, p.checkpoint)
+	fmt.Fprintf(&b, "%s\npid %d\nstate %s\nend %d\ndispatched %d\nindex %d\ncheckpoint %08x\n",
+		progressHead, p.pid, state, p.end, p.dispatched, p.index, p.checkpoint)
+	if p.next != 0 {
+		fmt.Fprintf(&b, "next %d\n", p.next)
+	}
+	if p.log != p.dispatched {
+		fmt.Fprintf(&b, "log %d\n", p.log)
+	}
 	for topic, pos := range p.deleted {
 		fmt.Fprintf(&b, "deleted %d %s\n", pos, strconv.Quote(topic))
 	}
@@ -41,9 +50,12 @@ func (p *progress) encode() []byte {
 }
 
 func decodeProgress(b []byte) (*progress, error) {
-	p := &progress{deleted: map[string]int64{}}
+	p := &progress{deleted: map[string]int64{}, log: -1}
 	if err := unseal(b, progressHead, p.set); err != nil {
 		return nil, err
+	}
+	if p.log < 0 {
+		p.log = p.dispatched
 	}
 	return p, nil
 }
@@ -52,6 +64,12 @@ func (p *progress) set(name, value string) (err error) {
 	switch name {
 	case "pid":
 		p.pid, err = strconv.Atoi(value)
+	case "next":
+		p.next, err = strconv.Atoi(value)
+	case "index":
+		p.index, err = strconv.ParseInt(value, 10, 64)
+	case "log":
+		p.log, err = strconv.ParseInt(value, 10, 64)
 	case "state":
 		p.clean = value == "clean"
 	case "end":

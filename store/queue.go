@@ -140,6 +140,31 @@ func (t *queueTable) remove(topic string) []*Queue {
 	return tq.all
 }
 
+// putBack undoes remove, unless messages came to the topic since. Append lock.
+func (t *queueTable) putBack(topic string, queues []*Queue) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tq := &topicQueues{all: queues}
+	dense := []*Queue{}
+	for _, q := range queues {
+		if q.id >= 0 && q.id < denseIDs {
+			dense = append(dense, make([]*Queue, int(q.id)+1-len(dense))...)
+			dense[q.id] = q
+		}
+	}
+	tq.byID.Store(&dense)
+	if now := t.topics[topic]; now != nil {
+		if slices.ContainsFunc(now.all, func(q *Queue) bool { return q.next.Load() > 0 }) {
+			return false
+		}
+		for _, q := range now.all {
+			q.gone.Store(true) // whoever holds it looks it up again
+		}
+	}
+	t.topics[topic] = tq
+	return true
+}
+
 // each calls f for every queue, in the order of names: what is written to the disk
 // in its order shall be the same each time, so that a crash can be repeated.
 func (t *queueTable) each(f func(q *Queue)) {

@@ -39,6 +39,7 @@ type recovery struct {
 	trusted   bool       // our own clean stop: nothing to doubt
 	unknown   bool       // no side file says what of queues is safe on disk
 	damaged   bool       // records were lost in the middle
+	gap       bool       // a queue had to be cut below the limit
 	indexFrom int64      // records from here on go into the index
 	holes     []commitlog.Hole
 	millis    int64     // newest store time seen
@@ -62,9 +63,17 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	if err := r.loadQueues(); err != nil {
 		return err
 	}
+	if r.gap {
+		if err := r.doubt(); err != nil {
+			return err
+		}
+	}
 	end, err := r.scan()
 	for errors.Is(err, errGap) { // more than twice only if files are missing
 		r.note("a queue lacks entries, all queues are checked against the whole log")
+		if err := r.doubt(); err != nil {
+			return err
+		}
 		r.from, r.full, r.shifted, r.wrong = s.log.Min(), true, 0, r.wrong[:0]
 		end, err = r.scan()
 	}
@@ -75,6 +84,9 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 	// What was deleted may have reached the disk before the messages it was about:
 	// new ones will take their places, and those count.
 	capDeleted(s.keep.deleted, end)
+	if err := s.rewriteLog(r.inv.rewrite, end); err != nil {
+		return err
+	}
 	if err := r.setEnd(end); err != nil {
 		return err
 	}
@@ -131,7 +143,8 @@ func (r *recovery) startIndex() error {
 		if err := x.Truncate(r.from); err != nil {
 			return err
 		}
-		if end := x.EndPhys(); end >= 0 || r.inv.hasIndex {
+		// A file that was damaged, or removed by a recovery that died, takes keys with it.
+		if p, end := r.inv.progress, x.EndPhys(); r.inv.lastWriter && p.index >= r.s.log.Min() && end < p.index {
 			r.from = max(r.s.log.Min(), min(r.from, end))
 		}
 	}
@@ -286,7 +299,7 @@ func (r *recovery) verify(q *Queue) error {
 	r.queueFinding(q, good, end, QueueWrongEntry, "cut off, and made again as far as the log has them")
 	r.from = min(r.from, max(from, r.s.log.Min()))
 	r.full = r.from <= r.s.log.Min()
-	r.trusted = false
+	r.trusted, r.gap = false, true
 	return nil
 }
 
@@ -491,7 +504,7 @@ func (r *recovery) finish(end int64) error {
 	}
 	s.disp.arrived = nil
 	s.keep.lastMark = time.Now()
-	if len(s.log.Bases()) == 0 && r.inv.progress == nil {
+	if len(s.log.Bases()) == 0 && r.inv.fresh {
 		return nil // a new store: the first mark comes with the first messages
 	}
 	if r.unknown {
@@ -526,6 +539,11 @@ func (r *recovery) syncAll() error {
 					return err
 				}
 				defer f.Close() // synced here
+				if r.inv.rewrite >= 0 {
+					if err := rewriteUnits(f); err != nil {
+						return err
+					}
+				}
 				return f.Datasync()
 			})
 		}
@@ -593,7 +611,7 @@ func (r *recovery) cutQueue(q *Queue) error {
 // them and what is damaged here too. Damage in what was safe on disk becomes a hole
 // like in a master, since all behind it would have to be copied again.
 func (r *recovery) leave(bad *commitlog.BadError, next int64) bool {
-	if !r.s.opt.Replica || r.inv.lastWriter && bad.Pos < r.inv.progress.dispatched {
+	if !r.s.opt.Replica || r.inv.lastWriter && bad.Pos < r.inv.progress.log {
 		return false
 	}
 	r.note("the log is damaged from %d to %d (%v): it is cut there, the master has what follows", bad.Pos, next, bad.Err)

@@ -134,7 +134,7 @@ func (r *recovery) setEnd(end int64) error {
 // written after the last mark, of which a power loss leaves what it likes, or the
 // master has them.
 func (r *recovery) mayCut(end int64) bool {
-	return r.s.opt.CutFiles || r.s.opt.Replica || r.inv.lastWriter && end >= r.inv.progress.dispatched
+	return r.s.opt.CutFiles || r.s.opt.Replica || r.inv.lastWriter && end >= r.inv.progress.log
 }
 
 func (r *recovery) tooMuch(end int64, tail commitlog.Tail) error {

@@ -91,6 +91,7 @@ type simMsg struct {
 	acked   bool  // the sender was told, or a consumer could see it after a crash
 	durable bool  // it was told so under sync flush, or what is flushed holds it
 	gone    bool  // a crash took it: it must not come back
+	astray  bool  // a crash took it, but nobody has looked yet
 }
 
 func (m *simMsg) String() string {
@@ -125,7 +126,6 @@ type sim struct {
 	quiet   bool     // the checks read; no crashes then
 	faulty  bool     // the disk failed, or may, in this life
 
-	unopened bool // the last process died before it was open
 	rebooted bool // a power loss since the last check
 	doubtful bool // a failed sync gave something up: only a reboot shows what the disk has
 
@@ -215,7 +215,6 @@ func (w *sim) run() (err error) {
 			switch p := p.(type) {
 			case simError:
 				err = p.error
-			case simEnd:
 			default:
 				panic(p)
 			}
@@ -290,30 +289,14 @@ func (w *sim) open() bool {
 	s, rec, err := store.Open(w.o)
 	if w.dead != nil {
 		w.use(w.dead)
-		w.unopened = true
 		return false
-	}
-	if w.needsHuman(err) {
-		panic(simEnd{})
 	}
 	if err != nil {
 		w.fail("open: %v", err)
 	}
 	w.say("  %+v", rec.Notes)
-	w.s, w.unopened = s, false
+	w.s = s
 	return true
-}
-
-// simEnd ends a history without a failure.
-type simEnd struct{}
-
-// needsHuman: a power loss before a new store's first mark, or one followed by the
-// death of the recovery, may leave what could as well be a wrong disk, which mqctl
-// does not clear by itself.
-func (w *sim) needsHuman(err error) bool {
-	var damaged *store.DamagedError
-	_, missing := w.mem.Stat("/store/mqctl/progress")
-	return errors.As(err, &damaged) && w.rebooted && (missing != nil || w.unopened)
 }
 
 // stop ends a process the proper way.

@@ -156,7 +156,7 @@ func (s *Store) dropSnapshot() error {
 func (s *Store) findSnapshot(inv *inventory) *snapshot {
 	p := inv.progress
 	n := len(inv.logFiles)
-	if !inv.lastWriter || !p.clean || p.dispatched != p.end || n == 0 {
+	if inv.abort || !inv.lastWriter || !p.clean || p.dispatched != p.end || n == 0 {
 		return nil
 	}
 	b, err := vfs.ReadFile(s.opt.FS, s.snapshotFile(), maxSnapshotBytes)

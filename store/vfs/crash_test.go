@@ -220,3 +220,23 @@ func TestProcessKill(t *testing.T) {
 		t.Errorf("synced after the clone: %q", s)
 	}
 }
+
+// TestSyncedRenameKeepsOrder: a rename that a sync of its old folder made safe is not
+// undone by the removal of an older file of that name, which a later sync covers.
+func TestSyncedRenameKeepsOrder(t *testing.T) {
+	m := vfs.NewMem()
+	must(t, m.MkdirAll("/a"))
+	must(t, m.MkdirAll("/b"))
+	must(t, vfs.WriteFile(m, "/b/x", []byte("old")))
+	must(t, m.SyncDir("/"))
+	must(t, m.SyncDir("/b"))
+	must(t, m.Remove("/b/x"))
+	must(t, vfs.WriteFile(m, "/a/t", []byte("new")))
+	must(t, m.Rename("/a/t", "/b/x"))
+	must(t, m.SyncDir("/a"))
+	must(t, m.SyncDir("/b"))
+	got, err := vfs.ReadFile(crash(m, 1, vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost}), "/b/x", 100)
+	if err != nil || string(got) != "new" {
+		t.Errorf("after a crash: %q, %v", got, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -383,9 +384,10 @@ func (m *Mem) SyncDir(dir string) error {
 	if err != nil {
 		return pathErr("syncdir", dir, err)
 	}
+	goes := m.syncs(n)
 	kept := m.ops[:0]
-	for _, op := range m.ops {
-		if !op.touches(n) {
+	for i, op := range m.ops {
+		if !goes[i] {
 			kept = append(kept, op)
 			continue
 		}
@@ -396,6 +398,28 @@ func (m *Mem) SyncDir(dir string) error {
 	clear(m.ops[len(kept):])
 	m.ops = kept
 	return nil
+}
+
+// syncs says which of the pending changes a sync of dir makes safe: its own, and because a
+// rename out of it is one in another folder too, what came before that there to the same
+// name, as a journal has them in order.
+func (m *Mem) syncs(dir *node) []bool {
+	type place struct {
+		dir  *node
+		name string
+	}
+	goes := make([]bool, len(m.ops))
+	names := map[place]bool{}
+	for i := len(m.ops) - 1; i >= 0; i-- {
+		op := m.ops[i]
+		goes[i] = op.touches(dir) || slices.ContainsFunc(op.sets, func(s nameChange) bool { return names[place{s.dir, s.name}] })
+		if goes[i] {
+			for _, s := range op.sets {
+				names[place{s.dir, s.name}] = true
+			}
+		}
+	}
+	return goes
 }
 
 func (op *dirOp) touches(dir *node) bool {

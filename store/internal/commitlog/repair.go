@@ -9,6 +9,7 @@ import (
 
 	"mqctl/store/internal/segfile"
 	"mqctl/store/record"
+	"mqctl/store/vfs"
 )
 
 // Tail is what lies behind the end of the log before it is cleared.
@@ -151,6 +152,27 @@ func (l *Log) takeAway(s *segment, empty bool, asideDir string) error {
 	return l.fs.SyncDir(l.dir)
 }
 
+// Rewrite writes the bytes [from, to) of the files over themselves, where a sync of them
+// failed: the kernel may have taken what it did not write for written, and writes only
+// what is written again. Before SetEnd.
+func (l *Log) Rewrite(from, to int64) error {
+	buf := make([]byte, min(scanWindow, max(to-from, 0)))
+	for _, s := range *l.segs.Load() {
+		end := min(to, s.base+l.segBytes)
+		for at := max(from, s.base); at < end; {
+			n := min(int64(len(buf)), end-at)
+			if _, err := s.f.ReadAt(buf[:n], at-s.base); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if _, err := s.f.WriteAt(buf[:n], at-s.base); err != nil {
+				return err
+			}
+			at += n
+		}
+	}
+	return nil
+}
+
 // clear zeroes n bytes of s from pos on.
 func (l *Log) clear(s *segment, pos, n int64) error {
 	zero := make([]byte, min(scanWindow, n))
@@ -170,12 +192,12 @@ func (l *Log) clear(s *segment, pos, n int64) error {
 func (l *Log) Datasync() error {
 	for _, s := range *l.segs.Load() {
 		if err := s.f.Datasync(); err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	if s := l.ready.Load(); s != nil {
 		if err := s.f.Datasync(); err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
