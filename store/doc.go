@@ -36,7 +36,10 @@
 //   - A cut happens completely or not at all: a note on disk says what is
 //     to be done, and the next start finishes it.
 //   - Queues and index may lag behind the log on disk; the progress file says
-//     how far, and the next start rebuilds the rest from the log.
+//     how far, and the next start rebuilds the rest from the log. That holds through
+//     any number of deaths within a recovery.
+//   - After a failed sync of the log nothing more is acknowledged, and what the kernel
+//     may have dropped is written again by the next start before it counts as safe.
 //
 // # Deletion
 //

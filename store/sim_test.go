@@ -134,6 +134,7 @@ type sim struct {
 	deleting map[string]bool // a deletion that did not return
 	holes    map[string]bool // numbers that are allowed to be missing
 	configs  map[string]*simConfig
+	cache    map[string][]byte // files that one check reads
 }
 
 var (

@@ -3,7 +3,9 @@ package table_test
 import (
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 
 	"mqctl/store/table"
@@ -44,5 +46,30 @@ func TestFallbackIsNewer(t *testing.T) {
 	}
 	if why := f.UsedBak().Error(); !strings.Contains(why, f.Path()+" ") || !strings.Contains(why, f.Path()+".bak") {
 		t.Fatalf("the warning does not name both files: %s", why)
+	}
+}
+
+// TestFolderIsSafeWithItsFirstFile: a folder whose making failed half, or whose maker died,
+// is not taken for one with a safe name.
+func TestFolderIsSafeWithItsFirstFile(t *testing.T) {
+	killed := func(in *vfs.Injector) error { return in.MkdirAll(dir) }
+	failed := func(in *vfs.Injector) error {
+		in.Fail(vfs.Fault{Op: vfs.OpSyncDir, Left: 1, Err: syscall.EIO})
+		if err := table.NewFile(in, dir, "other.json").Save([]byte(`"x"`)); err == nil {
+			return errors.New("the save should have failed")
+		}
+		return nil
+	}
+	for name, before := range map[string]func(*vfs.Injector) error{"killed": killed, "failed": failed} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			if err := errors.Join(vfs.MkdirAllSync(mem, "/root"), before(vfs.NewInjector(mem)), table.NewFile(mem, dir, "topics.json").Save([]byte(`"v1"`))); err != nil {
+				t.Fatal(err)
+			}
+			left := mem.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost})
+			if got, found, err := load(t, left); got != `"v1"` || !found || err != nil {
+				t.Errorf("after a power loss: %q, %v, %v", got, found, err)
+			}
+		})
 	}
 }

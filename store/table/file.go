@@ -153,6 +153,10 @@ func (f *File) Save(data []byte) error {
 		if err := vfs.MkdirAllSync(f.fs, f.dir); err != nil {
 			return err
 		}
+		// Whoever made the folder may have died, or failed, before its name was safe.
+		if err := f.fs.SyncDir(filepath.Dir(f.dir)); err != nil {
+			return err
+		}
 		f.dirReady = true
 	}
 	if err := vfs.WriteFile(f.fs, f.temp, data); err != nil {

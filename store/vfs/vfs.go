@@ -182,7 +182,8 @@ func WriteFile(fsys FS, name string, data []byte) error {
 }
 
 // MkdirAllSync is MkdirAll after which the names of all directories it made
-// are durable. Existing directories cost one Stat and no sync.
+// are durable. Existing directories cost one Stat and no sync; so if it fails, it
+// removes what it made, which the next call would take for durable.
 func MkdirAllSync(fsys FS, dir string) error {
 	dir = filepath.Clean(dir)
 	var made []string
@@ -195,15 +196,16 @@ func MkdirAllSync(fsys FS, dir string) error {
 	if len(made) == 0 {
 		return nil
 	}
-	if err := fsys.MkdirAll(dir); err != nil {
-		return err
+	err := fsys.MkdirAll(dir)
+	for i := len(made) - 1; i >= 0 && err == nil; i-- {
+		err = fsys.SyncDir(filepath.Dir(made[i]))
 	}
-	for i := len(made) - 1; i >= 0; i-- {
-		if err := fsys.SyncDir(filepath.Dir(made[i])); err != nil {
-			return err
+	if err != nil {
+		for _, d := range made {
+			_ = fsys.Remove(d) // empty, or not ours
 		}
 	}
-	return nil
+	return err
 }
 
 // OtherDisk reports whether err of a Rename means that the new name is on

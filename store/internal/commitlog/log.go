@@ -100,7 +100,7 @@ func Open(fsys vfs.FS, dir string, segBytes int64, files []segfile.Found, reserv
 
 // newLog is a log without segments.
 func newLog(fsys vfs.FS, dir string, segBytes int64) *Log {
-	return &Log{fs: fsys, dir: dir, segBytes: segBytes, tail: newTail(), places: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+	return &Log{fs: fsys, dir: dir, segBytes: segBytes, tail: newTail(segBytes), places: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
 }
 
 // SegmentBytes is the size of a segment.

@@ -1,10 +1,12 @@
 package commitlog
 
-import "sync/atomic"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 const (
-	chunkBits  = 20
-	chunkBytes = 1 << chunkBits
+	chunkBytes = 1 << 20 // at most
 	tailChunks = 16
 )
 
@@ -16,6 +18,8 @@ const (
 // writer takes a chunk out of its slot first and uses it again only if nobody
 // holds it, so nobody ever reads what is being overwritten.
 type tail struct {
+	bits  int // a chunk has 1 << bits bytes
+	bytes int64
 	slots [tailChunks]atomic.Pointer[chunk]
 	end   int64 // position behind the last byte; the writer's
 }
@@ -30,14 +34,18 @@ type chunk struct {
 	buf  []byte
 }
 
-func newTail() *tail { return &tail{} }
+// newTail makes one for files of a size: small ones need no large chunks.
+func newTail(segBytes int64) *tail {
+	n := bits.Len64(uint64(min(max(segBytes, 4096), chunkBytes)) - 1)
+	return &tail{bits: n, bytes: 1 << n}
+}
 
 // append adds p, which lies at pos in the log and is written already.
 func (t *tail) append(pos int64, p []byte) {
 	gap := pos != t.end
 	t.end = pos + int64(len(p))
-	if len(p) > tailChunks*chunkBytes/2 {
-		p, pos = p[len(p)-chunkBytes:], t.end-chunkBytes // a part is enough
+	if int64(len(p)) > tailChunks*t.bytes/2 {
+		p, pos = p[int64(len(p))-t.bytes:], t.end-t.bytes // a part is enough
 		gap = true
 	}
 	for len(p) > 0 {
@@ -51,9 +59,9 @@ func (t *tail) append(pos int64, p []byte) {
 // chunkAt returns the chunk for the bytes at pos, a fresh one if gap says that
 // pos does not follow what was appended last.
 func (t *tail) chunkAt(pos int64, gap bool) *chunk {
-	slot := &t.slots[pos>>chunkBits%tailChunks]
+	slot := &t.slots[pos>>t.bits%tailChunks]
 	c := slot.Load()
-	base := pos &^ (chunkBytes - 1)
+	base := pos &^ (t.bytes - 1)
 	if c != nil && c.base == base && (!gap || pos == c.from) {
 		return c
 	}
@@ -65,7 +73,7 @@ func (t *tail) chunkAt(pos int64, gap bool) *chunk {
 		}
 	}
 	if buf == nil {
-		buf = make([]byte, chunkBytes)
+		buf = make([]byte, t.bytes)
 	}
 	// A new chunk, so that who still holds the old one sees it unchanged.
 	c = &chunk{from: pos, base: base, buf: buf}
@@ -77,13 +85,13 @@ func (t *tail) chunkAt(pos int64, gap bool) *chunk {
 // that they lie before the end of the log.
 func (t *tail) read(dst []byte, pos int64) bool {
 	for len(dst) > 0 {
-		slot := &t.slots[pos>>chunkBits%tailChunks]
+		slot := &t.slots[pos>>t.bits%tailChunks]
 		c := slot.Load()
 		if c == nil {
 			return false
 		}
 		c.refs.Add(1)
-		n := int(min(int64(len(dst)), c.base+chunkBytes-pos))
+		n := int(min(int64(len(dst)), c.base+t.bytes-pos))
 		if slot.Load() != c || pos < c.from || pos+int64(n) > c.to.Load() || n <= 0 {
 			c.refs.Add(-1)
 			return false

@@ -20,7 +20,7 @@ func pattern(pos, n int64) []byte {
 
 // Readers beside a writer get the right bytes or none.
 func TestTailConcurrent(t *testing.T) {
-	tl := newTail()
+	tl := newTail(1 << 30)
 	var end, hits atomic.Int64
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -68,7 +68,7 @@ func TestTailConcurrent(t *testing.T) {
 }
 
 func TestTailGapAndDrop(t *testing.T) {
-	tl := newTail()
+	tl := newTail(1 << 30)
 	tl.append(0, pattern(0, 800))
 	tl.append(1600, pattern(1600, 800))
 	dst := make([]byte, 800)

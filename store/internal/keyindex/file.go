@@ -215,7 +215,7 @@ func (x *Index) loadSlots(f *file) error {
 
 // eachSlotChunk reads the slot table of a file in pieces.
 func (x *Index) eachSlotChunk(h vfs.File, do func(first int32, b []byte)) error {
-	b := make([]byte, 64*pageSlots*slotBytes)
+	b := make([]byte, min(64*pageSlots, int(x.slots))*slotBytes)
 	for first := int32(0); first < x.slots; first += 64 * pageSlots {
 		part := b[:min(int(x.slots-first)*slotBytes, len(b))]
 		if err := readFull(h, part, headerBytes+slotBytes*int64(first)); err != nil {

@@ -203,7 +203,7 @@ func (x *Index) buffer() []byte {
 	if x.spare != nil {
 		return x.spare[:0]
 	}
-	return make([]byte, 0, softBuffer+1<<10)
+	return make([]byte, 0, min(softBuffer, int(x.entries)*entryBytes)+1<<10)
 }
 
 // writeSlots writes the pages of slots that changed, neighbours together. The

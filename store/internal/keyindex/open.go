@@ -325,7 +325,7 @@ func (x *Index) rebuild(f *file) error {
 // eachEntry reads entries until do is false.
 func (x *Index) eachEntry(in vfs.File, from, to int32, do func(e entry) bool) error {
 	const chunk = 13107 // about 256 KiB
-	b := make([]byte, chunk*entryBytes)
+	b := make([]byte, max(0, min(chunk, int(to-from)))*entryBytes)
 	for n := from; n < to; n += chunk {
 		part := b[:min(int(to-n), chunk)*entryBytes]
 		if err := readFull(in, part, x.entryAt(n)); err != nil {
@@ -361,7 +361,7 @@ func (x *Index) zeroTail(f *file, in vfs.File) error {
 		return err
 	}
 	f.unsynced = true
-	b := make([]byte, 64<<10)
+	b := make([]byte, max(0, min(64<<10, x.fileBytes()-x.entryAt(f.head.count))))
 	for at, end := x.entryAt(f.head.count), x.fileBytes(); at < end; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), end-at)]
 		if err := readFull(in, b, at); err != nil {
