@@ -165,6 +165,9 @@ func (r *recovery) loadQueues() error {
 	}
 	var g errgroup.Group
 	g.SetLimit(2 * runtime.GOMAXPROCS(0))
+	if len(r.inv.queues) <= syncAlone {
+		g.SetLimit(1) // in order, so that a simulation can be repeated
+	}
 	for _, qf := range r.inv.queues {
 		g.Go(func() error {
 			q := r.s.Queue(qf.topic, qf.id)
