@@ -125,9 +125,9 @@ type sim struct {
 	dead    *vfs.Mem // what the crash left; the life is over
 	quiet   bool     // the checks read; no crashes then
 	faulty  bool     // the disk failed, or may, in this life
+	last    bool     // no more faults
 
 	rebooted bool // a power loss since the last check
-	doubtful bool // a failed sync gave something up: only a reboot shows what the disk has
 
 	msgs     []*simMsg
 	epochs   map[string]int
@@ -195,11 +195,11 @@ var simLosses = []vfs.CrashOptions{
 
 // crash ends the life now. All that the dying process still does fails.
 func (w *sim) crash() {
-	if w.power || w.doubtful {
+	if w.power {
 		loss := simLosses[w.rng.IntN(len(simLosses))]
 		w.say("  power loss %+v", loss)
 		w.dead = w.mem.CrashClone(w.rng, loss)
-		w.rebooted, w.doubtful = true, false
+		w.rebooted = true
 	} else {
 		w.say("  kill -9")
 		w.dead = w.mem.ProcessKillClone()
@@ -225,7 +225,7 @@ func (w *sim) run() (err error) {
 		w.life()
 	}
 	// Whatever came before, a stop and a start find everything.
-	w.crashIn = 0
+	w.crashIn, w.last = 0, true
 	w.open()
 	w.check()
 	w.stop()
@@ -267,7 +267,7 @@ func (w *sim) life() {
 		}
 	}
 	w.inj.Heal()
-	if w.rng.IntN(2) == 0 && !w.doubtful {
+	if w.rng.IntN(2) == 0 {
 		w.stop()
 	} else if w.dead == nil {
 		w.crash()
@@ -277,7 +277,7 @@ func (w *sim) life() {
 	}
 }
 
-// open starts a process. False: it died on the way.
+// open starts a process. False: it died on the way, or the disk failed it.
 func (w *sim) open() bool {
 	w.pid++
 	w.faulty = false
@@ -287,7 +287,14 @@ func (w *sim) open() bool {
 	w.o.SyncFlush = w.rng.IntN(2) == 0
 	w.o.SetPID(w.pid)
 	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
+	if w.crashIn == 0 && w.rng.IntN(8) == 0 && !w.last {
+		w.fault()
+	}
 	s, rec, err := store.Open(w.o)
+	if w.dead == nil && err != nil && w.faulty {
+		w.say("  %v", err)
+		w.crash()
+	}
 	if w.dead != nil {
 		w.use(w.dead)
 		return false
@@ -332,9 +339,6 @@ func (w *sim) fault() {
 	f.Path = simPlaces[w.rng.IntN(len(simPlaces))]
 	f.Skip, f.Left = w.rng.IntN(10), w.rng.IntN(3)
 	f.Partial = w.rng.IntN(2) * w.rng.IntN(2000)
-	if f.Op == vfs.OpSync && f.Lose {
-		w.doubtful = true
-	}
 	w.faulty = true
 	w.say("  fault to come: %+v", f)
 	w.inj.Fail(f)
