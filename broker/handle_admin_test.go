@@ -416,7 +416,6 @@ func TestFigures(t *testing.T) {
 			t.Errorf("315: %s", got)
 		}
 		r.wants(r.call(30001, map[string]string{"what": "everything"}, nil), 29, `there is nothing to inspect called "everything"`)
-		r.wants(r.call(18, nil, []byte(`{}`)), 3, "")
 		r.wants(r.call(2004, nil, nil), 3, "")
 		// An online group without the topic in its subscription: left out.
 		r.heartbeat(r.client, "c", "g", "CLUSTERING", testSub{"Other", "*", "", 1})

@@ -24,8 +24,6 @@ var departures = []struct {
 }{
 	{200, "Bad Group!", 29, "names of groups are checked"},
 	{352, "CG_brand_new", 26, "asking for a group does not make it"},
-	{18, "", 3, "not served yet"},
-	{225, "", 3, "not served yet"},
 	{25, "noSuchKey", 29, "unknown keys are refused"},
 	{37, "", 3, "transactions are not built yet"},
 	{43, "", 0, "groupTopicMap says nothing that offsetTable does not"},

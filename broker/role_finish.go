@@ -71,17 +71,15 @@ func (r *roles) finish(ctx context.Context) {
 	r.mu.Unlock()
 }
 
-// undoable refuses to take a planned demotion back when the other broker is the
-// master already: whoever asks for that did not hear that its step was taken.
-func (r *roles) undoable(ctx context.Context) error {
-	r.mu.Lock()
-	o := r.owed
-	r.mu.Unlock()
-	if o == nil {
+// noMaster refuses a planned promotion while the broker that this one follows is the
+// master: whoever asks for that did not hear that a step before was taken, and what
+// the other has accepted since would be lost.
+func (r *roles) noMaster(ctx context.Context, st *standing) error {
+	if st.Master == "" {
 		return nil
 	}
-	if other, err := r.o.Ask(ctx, o.to); err == nil && other.Role != Slave.String() && other.Epoch >= o.epoch {
-		return refusal(remoting.CodeInvalidParameter, "%s is the master already (epoch %d): nothing was changed", o.to, other.Epoch)
+	if other, err := r.o.Ask(ctx, st.Master); err == nil && other.Broker == r.o.Name && other.Role != Slave.String() && other.Epoch >= st.Epoch {
+		return refusal(remoting.CodeInvalidParameter, "%s is the master (epoch %d): nothing was changed", st.Master, other.Epoch)
 	}
 	return nil
 }

@@ -375,9 +375,6 @@ func (r *roles) promote(ctx context.Context, s roleStep) error {
 	if err := r.ready(ctx, st, s); err != nil {
 		return err
 	}
-	if err := r.undoable(ctx); err != nil {
-		return err
-	}
 	next := standing{Role: s.Role, Epoch: s.Epoch}
 	if err := r.change(ctx, st, next, heldRole{Former: st.ID}); err != nil {
 		return err
@@ -401,7 +398,7 @@ func (r *roles) ready(ctx context.Context, st *standing, s roleStep) error {
 		if int64(pos.Max) != s.End {
 			return refusal(remoting.CodeInvalidParameter, "the log of %s/%d ends at %d, the fenced master's at %d: nothing was changed", r.o.Name, st.ID, int64(pos.Max), s.End)
 		}
-		return nil
+		return r.noMaster(ctx, st)
 	}
 	f, _ := r.o.Following()
 	if f.Connected {
