@@ -61,7 +61,7 @@ func (a *topicAdmin) putList(ctx context.Context, r *remoting.Request) {
 		a.announce(wait)
 		cancel()
 	}
-	r.Reply(remoting.CodeSuccess, "", nil, nil)
+	r.Reply(remoting.CodeSuccess, notSet, nil, nil)
 }
 
 // attributeText writes a map of attribute changes as 17 has them.
