@@ -7,8 +7,6 @@ import "strings"
 // when mqadmin demands it and ! when it takes no value. The front door reads
 // their command lines in full, so that a typing error is told from an absence.
 const absentOldTable = `
-updateStaticTopic | c/clusters b/brokers t/topic* qn/totalQueueNum* mf/mapFile fr/forceReplace | topic static set | create or resize a static topic
-remappingStaticTopic | c/clusters b/brokers t/topic* mf/mapFile fr/forceReplace | topic static remap | move logical queues between brokers
 brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
 startMonitoring |  | check lag --watch | watch backlog and dead letters without end
 sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
@@ -22,8 +20,6 @@ const absentTreeTable = `
 broker logs | log of a broker
 cluster health | one verdict and its reasons
 cluster route-check | do all nameservers tell the same
-topic static set | create or resize a static topic
-topic static remap | move logical queues between brokers
 stats latency | put and pull percentiles
 events | stream of changes
 check broker | brokers for monitoring

@@ -104,7 +104,7 @@ func runACLPut(ctx context.Context, c *call) (*result, error) {
 	}
 	rules := state{}
 	for _, res := range c.words("resources") {
-		rules[policyCustom+" "+res] = rule
+		rules[policyCustom+" "+res] = ruleState(rule)
 	}
 	create := c.cmd.path == "acl create"
 	return c.changeACL(ctx, subject, func(now state) (state, error) {

@@ -255,7 +255,9 @@ func runControllerStatus(ctx context.Context, c *call) (*result, error) {
 	}
 	r := &result{}
 	var first *admin.Controller
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.Controller, error) { return c.client.Controller(ctx, t.Addr) }) {
+	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.Controller, error) {
+		return c.client.Controller(ctx, t.Addr)
+	}) {
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue

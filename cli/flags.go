@@ -100,7 +100,7 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 			}
 			continue
 		}
-		if c.is(local) && !f.local {
+		if c.is(local) && !f.local && (!old || f.key != "namesrv") { // mqadmin takes -n everywhere
 			continue
 		}
 		if f.mutating && !c.is(mutates) || f.planned && !c.is(planned) || f.reading && !c.repeats() {

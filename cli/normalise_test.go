@@ -52,8 +52,8 @@ var normaliseCases = []struct{ in, want string }{
 	{"clusterList -m -c C", "clusterList --cluster=C --more=true --"},
 	{"topicRoute -l -t t", "topicRoute --list=true -- t"},
 	// Letters of two.
-	{"updateStaticTopic -t t -qn 8 -c C", "updateStaticTopic --clusters=C --topic=t --totalQueueNum=8 --"},
-	{"updateStaticTopic -t t -qn8 -c C -mf f", "updateStaticTopic --clusters=C --topic=t --totalQueueNum=8 --mapFile=f --"},
+	{"updateStaticTopic -t t -qn 8 -c C", "updateStaticTopic --clusters=C --queues=8 -- t"},
+	{"updateStaticTopic -t t -qn8 -c C -mf f", "updateStaticTopic --clusters=C --map-file=f --queues=8 -- t"},
 	{"electMaster -a x -b 1 -bn n -c C", "electMaster --controller=x --id=1 --broker-name=n --cluster=C --"},
 	// The same letter means another thing in another command.
 	{"sendMessage -t t -p body -c tag -b a -i 1", "sendMessage --body=body --tag=tag --broker=a --queue=1 -- t"},

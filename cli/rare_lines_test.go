@@ -3,6 +3,10 @@ package cli
 // rareLines are the command lines of closedLines for access control,
 // controllers, settings of nameservers and rarely used requests.
 var rareLines = map[string]string{
+	"topic static set":                 "topic static set t --queues 2 --brokers b",
+	"topic static remap":               "topic static remap t --brokers b",
+	"updateStaticTopic":                "updateStaticTopic -t t -qn 2 -b b",
+	"remappingStaticTopic":             "remappingStaticTopic -t t -b b",
 	"user create":                      "user create ops --password-file testdata/password",
 	"user set":                         "user set ops --status disable",
 	"user delete":                      "user delete ops --yes",

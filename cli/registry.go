@@ -138,7 +138,7 @@ func newRegistry() *registry {
 		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),
-		userCommands(), aclCommands(), controllerCommands(), rareCommands(),
+		userCommands(), aclCommands(), controllerCommands(), rareCommands(), staticCommands(),
 		absentTree(), absentOld(),
 	} {
 		for _, c := range group {

@@ -130,11 +130,14 @@ func aclState(a *admin.ACL) state {
 	out := state{}
 	for _, p := range a.Policies {
 		for _, e := range p.Entries {
-			out[firstOf(p.Type, policyCustom)+" "+e.Resource] = aclRule{orNone(e.Actions), orNone(e.SourceIPs), e.Decision}
+			out[firstOf(p.Type, policyCustom)+" "+e.Resource] = ruleState(aclRule{orNone(e.Actions), orNone(e.SourceIPs), e.Decision})
 		}
 	}
 	return out
 }
+
+// ruleState is a rule in the form that a state read from a file has.
+func ruleState(r aclRule) map[string]any { return stateOf(r) }
 
 func orNone(list []string) []string {
 	if list == nil {
