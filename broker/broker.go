@@ -187,7 +187,7 @@ func (b *Broker) open(levels []time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("loading the progress of delayed messages: %w", err)
 	}
-	for _, why := range []error{b.topics.Fallback(), b.groups.Fallback(), b.offsets.Fallback()} {
+	for _, why := range []error{b.topics.Fallback(), b.groups.Fallback(), b.offsets.Fallback(), b.delays.Fallback()} {
 		if why != nil {
 			b.log.Warn("a table is older than it was: its newest changes are lost", "error", why)
 		}

@@ -69,6 +69,9 @@ type groupsBody struct {
 	text []byte
 }
 
+// memberGroups is the member of subscriptionGroup.json that has the groups.
+const memberGroups = "subscriptionGroupTable"
+
 // groupsDocument is subscriptionGroup.json.
 type groupsDocument struct {
 	DataVersion            table.DataVersion           `json:"dataVersion"`
@@ -82,9 +85,13 @@ func LoadGroups(o GroupsOptions) (*Groups, error) {
 	g := &Groups{o: o, pendingForbidden: map[string]*forbidden{}}
 	file := table.NewFile(o.FS, o.Dir, "subscriptionGroup.json")
 	var doc groupsDocument
-	_, err := file.Load(func(b []byte) error {
+	var rest live.Rest
+	_, err := file.Load(func(b []byte) (err error) {
 		doc = groupsDocument{}
-		return fastjson.Unmarshal(b, &doc)
+		if err = fastjson.Unmarshal(b, &doc); err == nil {
+			rest, err = live.Unknown[Config](b, memberGroups, "forbiddenTable")
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the table of groups: %w", err)
@@ -120,7 +127,7 @@ func LoadGroups(o GroupsOptions) (*Groups, error) {
 		}
 	}
 	g.live, err = live.New(live.Options[Config]{
-		File: file, Field: "subscriptionGroupTable", Head: g.appendForbidden, NowMillis: o.NowMillis,
+		File: file, Field: memberGroups, Rest: rest, Head: g.appendForbidden, NowMillis: o.NowMillis,
 	}, values, version)
 	if err != nil {
 		return nil, err

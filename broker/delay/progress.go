@@ -37,14 +37,17 @@ func load(o Options, log messages) (*Scheduler, error) {
 		levels: make([]*level, len(o.Levels)),
 	}
 	var doc document
-	_, err := s.file.Load(func(b []byte) error {
+	_, err := s.file.Load(func(b []byte) (err error) {
 		doc = document{}
-		return fastjson.Unmarshal(b, &doc)
+		if err = fastjson.Unmarshal(b, &doc); err == nil {
+			s.rest, err = fastjson.Unknown(b, "\n\t", "dataVersion", "offsetTable")
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the progress of delayed messages: %w", err)
 	}
-	s.version = doc.DataVersion
+	s.version = s.file.Version(doc.DataVersion)
 	if s.version.Timestamp == 0 {
 		s.version.Timestamp = o.Now().UnixMilli()
 	}
@@ -73,6 +76,10 @@ func load(o Options, log messages) (*Scheduler, error) {
 	s.saved = string(s.offsets(s.safe, "\n\t"))
 	return s, nil
 }
+
+// Fallback says why delayOffset.json.bak was read instead of delayOffset.json; nil if it
+// was not.
+func (s *Scheduler) Fallback() error { return s.file.UsedBak() }
 
 // Progress is, for every level that has or had messages, the next offset to
 // deliver and the end of its queue.
@@ -156,7 +163,7 @@ func (s *Scheduler) Persist() error {
 		return nil
 	}
 	b = append(b, ",\n\t\"offsetTable\":"...)
-	b = append(b, offsets...)
+	b = append(append(b, offsets...), s.rest...)
 	b = append(b, "\n}"...)
 	if err := s.file.Save(b); err != nil {
 		return fmt.Errorf("save the progress of delayed messages: %w", err)

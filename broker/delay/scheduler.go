@@ -107,6 +107,7 @@ type Scheduler struct {
 	saving sync.Mutex // held by Persist while it writes; guards saved
 	file   *table.File
 	saved  string // offsets as they were last saved
+	rest   []byte // members of the file that are not ours, kept
 
 	// Run only.
 	buf     []byte       // the record being delivered

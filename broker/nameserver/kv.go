@@ -36,6 +36,7 @@ type kvTable struct {
 	current atomic.Pointer[pairs]
 	queue   chan kvChange
 	log     *slog.Logger
+	rest    []byte // members of the file that are not ours, kept
 }
 
 // kvChange puts a value, or removes a key, and says whom to answer.
@@ -59,9 +60,12 @@ func loadKV(fs vfs.FS, path string, log *slog.Logger) (*kvTable, error) {
 		return k, nil
 	}
 	k.file = table.NewFile(fs, filepath.Dir(path), filepath.Base(path))
-	_, err := k.file.Load(func(b []byte) error {
+	_, err := k.file.Load(func(b []byte) (err error) {
 		var f kvFile
-		if err := fastjson.Unmarshal(b, &f); err != nil {
+		if err = fastjson.Unmarshal(b, &f); err != nil {
+			return err
+		}
+		if k.rest, err = fastjson.Unknown(b, "", "configTable"); err != nil {
 			return err
 		}
 		if f.Table == nil {
@@ -72,6 +76,9 @@ func loadKV(fs vfs.FS, path string, log *slog.Logger) (*kvTable, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("key table %s: %w", path, err)
+	}
+	if why := k.file.UsedBak(); why != nil {
+		log.Warn("the key table is older than it was: its newest changes are lost", "error", why)
 	}
 	return k, nil
 }
@@ -186,6 +193,9 @@ func (k *kvTable) save(t pairs) error {
 	b, err := fastjson.Marshal(kvFile{Table: t})
 	if err != nil {
 		return err
+	}
+	if len(k.rest) > 0 {
+		b = append(append(b[:len(b)-1], k.rest...), '}')
 	}
 	return k.file.Save(b)
 }

@@ -1,7 +1,9 @@
 package nameserver
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,5 +109,41 @@ func TestKVDiskFull(t *testing.T) {
 	fs.Heal()
 	if f := c.ask(100, 479, ext, nil); f.header["code"].(float64) != 0 {
 		t.Errorf("put after there is room again: %v", f.header)
+	}
+}
+
+// TestKVFallback: a damaged key table gives way to the older one, with a warning that
+// names both, and members that we do not know stay.
+func TestKVFallback(t *testing.T) {
+	fs := vfs.NewMem()
+	if err := fs.MkdirAll("ns"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"ns/kvConfig.json":     `{"configTable":{"N":{"k":"ne`,
+		"ns/kvConfig.json.bak": `{"future":{"a":[1,{}]},"configTable":{"N":{"k":"old"}}}`,
+	} {
+		if err := vfs.WriteFile(fs, name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	if _, err := loadKV(fs, "ns/kvConfig.json", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for line := range strings.Lines(log.String()) {
+		told = told || strings.Contains(line, "level=WARN") && strings.Contains(line, "ns/kvConfig.json cannot be used") && strings.Contains(line, "ns/kvConfig.json.bak is used")
+	}
+	if !told {
+		t.Errorf("no warning: %s", log.String())
+	}
+	c := open(t, start(t, Options{FS: fs, KVPath: "ns/kvConfig.json"}))
+	if f := c.ask(100, 479, map[string]string{"namespace": "N", "key": "l", "value": "v"}, nil); f.header["code"].(float64) != 0 {
+		t.Fatal(f.header)
+	}
+	const want = `{"configTable":{"N":{"k":"old","l":"v"}},"future":{"a":[1,{}]}}`
+	if got := readAll(t, fs, "ns/kvConfig.json"); got != want {
+		t.Errorf("the file is %s", got)
 	}
 }

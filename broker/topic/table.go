@@ -51,6 +51,9 @@ type body struct {
 	text []byte
 }
 
+// memberTopics is the member of topics.json that has the topics.
+const memberTopics = "topicConfigTable"
+
 // document is topics.json.
 type document struct {
 	DataVersion      table.DataVersion `json:"dataVersion"`
@@ -73,9 +76,13 @@ func Load(o Options) (*Table, error) {
 	t := &Table{o: o, mapping: table.DataVersion{Timestamp: o.NowMillis()}}
 	file := table.NewFile(o.FS, o.Dir, "topics.json")
 	var doc document
-	_, err := file.Load(func(b []byte) error {
+	var rest live.Rest
+	_, err := file.Load(func(b []byte) (err error) {
 		doc = document{}
-		return fastjson.Unmarshal(b, &doc)
+		if err = fastjson.Unmarshal(b, &doc); err == nil {
+			rest, err = live.Unknown[Config](b, memberTopics)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the topic table: %w", err)
@@ -89,7 +96,7 @@ func Load(o Options) (*Table, error) {
 	t.fallback, doc.DataVersion = file.UsedBak(), file.Version(doc.DataVersion)
 	values, version := t.merge(doc)
 	t.live, err = live.New(live.Options[Config]{
-		File: file, Field: "topicConfigTable", NowMillis: o.NowMillis, Journal: true,
+		File: file, Field: memberTopics, Rest: rest, NowMillis: o.NowMillis, Journal: true,
 	}, values, version)
 	if err != nil {
 		return nil, err

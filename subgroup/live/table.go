@@ -25,6 +25,9 @@ type Options[V any] struct {
 	// being made, so it sees the state that will be current once that is saved.
 	// Nil for none.
 	Head func(dst []byte) []byte
+	// Rest is what the document has besides; it stays in it. The Rest of a value goes
+	// with the value.
+	Rest Rest
 	// NowMillis is the clock of the data version.
 	NowMillis func() int64
 	// Journal lets changes of a large table go to the journal of File: whoever loads it
@@ -189,6 +192,9 @@ func (t *Table[V]) publish(c Change[V], entries []*entry[V], version table.DataV
 	for i, e := range c.Edits {
 		if entries[i] == nil {
 			delete(t.shown, e.Name)
+			if t.pending[e.Name] == nil {
+				delete(t.o.Rest.values, e.Name) // one that is made again is another one
+			}
 		} else {
 			t.shown[e.Name] = entries[i]
 		}
@@ -274,12 +280,13 @@ func (t *Table[V]) document() ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, '\n')
-		b = append(b, t.pending[name].lines...)
+		b = t.o.Rest.appendValue(b, name, t.pending[name].lines)
 	}
 	if len(t.names) > 0 {
 		b = append(b, "\n\t"...)
 	}
-	return append(b, "}\n}"...), nil
+	b = append(append(b, '}'), t.o.Rest.members...)
+	return append(b, "\n}"...), nil
 }
 
 // newEntry encodes one value as its lines of the document.

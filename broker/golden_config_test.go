@@ -1,0 +1,183 @@
+package broker
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mqctl/store/fastjson"
+	"mqctl/store/table"
+	"mqctl/store/vfs"
+)
+
+// recordedStop is when the recorded folder "clean" was stopped.
+const recordedStop = 1795969537860
+
+// recordedFolder is the folder that a RocketMQ 5.3.3 left at a clean stop.
+func recordedFolder(t *testing.T) *vfs.Mem {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "testdata", "store", "clean.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := vfs.NewMem()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return mem
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := path.Join("/", h.Name); h.Typeflag == tar.TypeDir {
+			err = mem.MkdirAll(name)
+		} else {
+			var b []byte
+			if b, err = io.ReadAll(r); err == nil {
+				putMem(t, mem, name, string(b))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func putMem(t *testing.T, mem *vfs.Mem, name, text string) {
+	t.Helper()
+	err := mem.MkdirAll(path.Dir(name))
+	if err == nil {
+		err = vfs.WriteFile(mem, name, []byte(text))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hoursLater is a clock at which everything delayed of the recorded folder is due.
+func hoursLater(o *Options) {
+	begin := time.Now()
+	o.Now = func() time.Time { return time.UnixMilli(recordedStop).Add(3 * time.Hour).Add(time.Since(begin)) }
+	o.Store.CommitLogBytes, o.Store.QueueFileBytes = 64<<10, 400
+}
+
+// TestUnknownSurvives: members that we do not know and files of what we lack are as they
+// were after a run that changed a topic, a group and progress.
+func TestUnknownSurvives(t *testing.T) {
+	mem := recordedFolder(t)
+	const config = "/store/config/"
+	const future = "\n\t\"futureTable\":{\"a\":[1,2,{\"b\":null}],\"c\":\"\\u00fc\"},"
+	for _, name := range []string{"topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"} {
+		text := "{" + future + strings.TrimPrefix(readMem(t, mem, config+name), "{")
+		for _, of := range []string{"\t\t\"notes\":{", "\t\t\"SELF_TEST_C_GROUP\":{"} {
+			text = strings.Replace(text, of, of+"\n\t\t\t\"futureSwitch\":[true],", 1)
+		}
+		putMem(t, mem, config+name, text)
+	}
+	for _, name := range []string{"timerwheel", "timerlog/00000000000000000000", "config/timercheck", "config/timermetrics", "config/lmqConsumerOffset.json", "config/broadcastOffset.json"} {
+		putMem(t, mem, "/store/"+name, "of "+name)
+	}
+	untouched := map[string]string{}
+	for _, name := range []string{"timerwheel", "timerlog/00000000000000000000", "config/timercheck", "config/timermetrics", "config/lmqConsumerOffset.json",
+		"config/broadcastOffset.json", "config/consumerFilter.json", "config/topicQueueMapping.json", "config/messageRequestMode.json",
+		"config/consumerOrderInfo.json", "config/transactionMetrics", "compaction/position-checkpoint"} {
+		untouched[name] = readMem(t, mem, "/store/"+name)
+	}
+	r := start(t, mem, hoursLater)
+	r.wants(r.call(17, map[string]string{"topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "7", "writeQueueNums": "7", "perm": "6",
+		"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}, nil), 0, "")
+	r.wants(r.call(200, nil, []byte(`{"groupName":"fresh","retryMaxTimes":3}`)), 0, "")
+	r.wants(r.call(15, map[string]string{"consumerGroup": "fresh", "topic": "orders", "queueId": "0", "commitOffset": "1"}, nil), 0, "")
+	delivered := func() bool { return strings.Contains(string(r.call(45, nil, nil).Body), "18:3") }
+	for end := time.Now().Add(time.Minute); !delivered(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not delivered: %s", r.call(45, nil, nil).Body)
+		}
+	}
+	r.stop()
+	for name, text := range untouched {
+		if got := readMem(t, mem, "/store/"+name); got != text {
+			t.Errorf("%s is %q, was %q", name, got, text)
+		}
+	}
+	for name, want := range map[string]string{"topics.json": `"readQueueNums":7`, "subscriptionGroup.json": `"fresh":`, "consumerOffset.json": "orders@fresh", "delayOffset.json": "18:3"} {
+		text := readMem(t, mem, config+name)
+		var doc map[string]any
+		if err := fastjson.Unmarshal([]byte(text), &doc); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s: %v, or without %s:\n%s", name, err, want, text)
+		}
+		if !strings.Contains(text, strings.TrimSuffix(future, ",")) {
+			t.Errorf("%s has lost a member that we do not know:\n%s", name, text)
+		}
+		if n := strings.Count(text, `"futureSwitch":[true]`); n != 1 && (name == "topics.json" || name == "subscriptionGroup.json") {
+			t.Errorf("%s has lost a member of a value:\n%s", name, text)
+		}
+	}
+	// What is made again under an old name is another one.
+	r = start(t, mem, hoursLater)
+	r.wants(r.call(215, map[string]string{"topic": "notes"}, nil), 0, "")
+	r.wants(r.call(17, map[string]string{"topic": "notes", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
+		"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}, nil), 0, "")
+	r.stop()
+	if text := readMem(t, mem, config+"topics.json"); strings.Contains(text, "futureSwitch") || !strings.Contains(text, "futureTable") {
+		t.Errorf("after notes was deleted and made again:\n%s", text)
+	}
+}
+
+// TestDamagedTables: the older generation is used, the log names both, and versions go
+// on far behind the lost ones.
+func TestDamagedTables(t *testing.T) {
+	mem := recordedFolder(t)
+	names := []string{"topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"}
+	was := map[string]int64{}
+	for _, name := range names {
+		text := readMem(t, mem, "/store/config/"+name)
+		was[name] = counter(t, []byte(text))
+		putMem(t, mem, "/store/config/"+name, text[:len(text)/2])
+	}
+	var log bytes.Buffer
+	r := start(t, mem, hoursLater, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
+	for name, code := range map[string]int{"topics.json": 21, "subscriptionGroup.json": 201, "consumerOffset.json": 43, "delayOffset.json": 45} {
+		if got := counter(t, r.call(code, nil, nil).Body); got < was[name]+1000 || got > was[name]+1010 {
+			t.Errorf("%s goes on at %d, was at %d", name, got, was[name])
+		}
+	}
+	r.stop()
+	for _, name := range names {
+		told := false
+		for line := range strings.Lines(log.String()) {
+			told = told || strings.Contains(line, "level=WARN") && strings.Contains(line, "/store/config/"+name+" cannot be used") &&
+				strings.Contains(line, "/store/config/"+name+".bak is used")
+		}
+		if !told {
+			t.Errorf("no warning about %s:\n%s", name, log.String())
+		}
+	}
+}
+
+func counter(t *testing.T, text []byte) int64 {
+	t.Helper()
+	var doc struct{ DataVersion table.DataVersion }
+	if err := fastjson.Unmarshal(text, &doc); err != nil {
+		t.Fatal(fmt.Errorf("%w in %s", err, strconv.Quote(string(text))))
+	}
+	return doc.DataVersion.Counter
+}
