@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"mqctl/store"
 	"mqctl/store/record"
@@ -404,5 +405,61 @@ func TestPaddingSurvivesCrashes(t *testing.T) {
 			}
 			closeStore(t, c)
 		}
+	}
+}
+
+// TestCutTailStaysAway: what a replica cut off behind damage, because its master has it,
+// does not line up behind new records of the same length that another master sends. In a
+// master nothing whole is ever cut: what can be read behind damage is kept behind a hole.
+func TestCutTailStaysAway(t *testing.T) {
+	log := func(tag string) ([]byte, []int) {
+		o := small(vfs.NewMem())
+		o.Now = func() time.Time { return time.UnixMilli(1735689600000) }
+		s, _ := open(t, o)
+		var ends []int
+		for i := range 6 {
+			body := "same"
+			if i >= 2 {
+				body = tag
+			}
+			put(t, s, "t", 0, body)
+			ends = append(ends, int(s.Positions().Max))
+		}
+		defer closeStore(t, s)
+		return rawBytes(t, s), ends
+	}
+	old, ends := log("old!")
+	other, _ := log("new!")
+	mem := vfs.NewMem()
+	s, _ := open(t, replica(mem))
+	for _, b := range [][]byte{old[:ends[1]], old[ends[1]:]} {
+		if n, err := s.AppendRaw(b); n != len(b) || err != nil {
+			t.Fatal(n, err)
+		}
+		if len(b) == ends[1] {
+			if err := s.Mark(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := mem.ProcessKillClone()
+	f, err := left.OpenReadWrite(logName(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 20), int64(ends[2]-20)); err != nil { // as a power loss may
+		t.Fatal(err)
+	}
+	s, _ = open(t, replica(left))
+	if got := int(s.Positions().Max); got != ends[1] {
+		t.Fatalf("the log ends at %d, want %d", got, ends[1])
+	}
+	if n, err := s.AppendRaw(other[ends[1]:ends[2]]); n != ends[2]-ends[1] || err != nil {
+		t.Fatal(n, err)
+	}
+	s, _ = open(t, replica(left.ProcessKillClone()))
+	defer closeStore(t, s)
+	if got := int(s.Positions().Max); got != ends[2] {
+		t.Errorf("the log ends at %d, want %d: what was cut is back", got, ends[2])
 	}
 }

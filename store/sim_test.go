@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ func TestCrashSim(t *testing.T) {
 	if testing.Short() || raceDetector {
 		n /= 10
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // all garbage is small and short-lived
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -179,7 +181,9 @@ func (w *sim) before(op vfs.Op, path string) {
 	if w.quiet || w.dead != nil || !op.Changes() {
 		return
 	}
-	w.say("    %s %s", op, path)
+	if w.talk {
+		w.say("    %s %s", op, path)
+	}
 	if w.crashIn == 0 {
 		return
 	}

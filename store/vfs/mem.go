@@ -97,8 +97,11 @@ func pathErr(op, name string, err error) error {
 
 // split cuts a path into its clean elements; none for the root.
 func split(name string) []string {
-	p := path.Clean("/" + filepath.ToSlash(name))
-	if p == "/" {
+	p := filepath.ToSlash(name)
+	if len(p) == 0 || p[0] != '/' {
+		p = "/" + p
+	}
+	if p = path.Clean(p); p == "/" { // without a copy where it is clean
 		return nil
 	}
 	return strings.Split(p[1:], "/")
