@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"mqctl/store"
 	"mqctl/store/vfs"
@@ -159,5 +160,28 @@ func TestSyncThatLostIsMadeGood(t *testing.T) {
 	defer closeStore(t, s)
 	if got := s.Queue("t", 0).Max(); got != 2 {
 		t.Errorf("a power loss later: %d messages, want 2, which were said to be flushed", got)
+	}
+}
+
+// TestFailedMarkOfRetentionIsNotForgotten: a sync of a queue that failed while files were to be
+// deleted is not made good by the next one, which has nothing left to write.
+func TestFailedMarkOfRetentionIsNotForgotten(t *testing.T) {
+	in := vfs.NewInjector(vfs.NewMem())
+	o := small(in)
+	now := time.UnixMilli(1735689600000)
+	o.Now = func() time.Time { return now }
+	o.Retention = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 3}
+	s, _ := open(t, o)
+	for i := range 20 {
+		putKeyed(t, s, "t", fmt.Sprintf("%d %s", i, strings.Repeat("x", 400)))
+	}
+	now = now.Add(time.Hour)
+	in.Fail(vfs.Fault{Op: vfs.OpSync, Path: "consumequeue", Left: 1, Err: syscall.EIO, Lose: true})
+	s.RetainOnce()
+	if s.Writable() == nil {
+		t.Error("the store takes messages")
+	}
+	if err := s.Close(); err == nil {
+		t.Error("the store says that all is safe")
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"mqctl/store/internal/checkpoint"
+	"mqctl/store/vfs"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -181,12 +183,12 @@ func (s *Store) mark(clean bool) error {
 
 	if err := s.syncQueues(dirty); err != nil {
 		s.dirtyAgain(dirty)
-		return err
+		return s.unsynced(err)
 	}
 	k.queued = max(k.queued, pos)
 	indexMillis, err := s.syncIndex()
 	if err != nil {
-		return err
+		return s.unsynced(err)
 	}
 	stored := s.storedMillis.Load()
 	if _, err := s.log.Sync(); err != nil {
@@ -211,6 +213,16 @@ func (s *Store) mark(clean bool) error {
 	k.took = time.Since(begin)
 	s.cool(dirty)
 	return nil
+}
+
+// unsynced makes the store read-only if err is a failed sync, whoever asked for the mark: the
+// next one would succeed, with what the kernel dropped on no disk.
+func (s *Store) unsynced(err error) error {
+	var se *vfs.SyncError
+	if errors.As(err, &se) {
+		s.setSick(err)
+	}
+	return err
 }
 
 func (s *Store) syncQueues(dirty []*Queue) error {

@@ -73,6 +73,10 @@ func good(b []byte, pos int64) (record.View, bool) {
 func (w *sim) walk() []record.View {
 	var out []record.View
 	pos := w.s.Positions()
+	if int64(pos.Min) < w.floor {
+		w.fail("the log begins at %d, it had begun at %d", pos.Min, w.floor)
+	}
+	w.floor = int64(pos.Min)
 	for base := int64(pos.Min); base < int64(pos.Max); base += w.o.CommitLogBytes {
 		b, err := vfs.ReadFile(w.mem, logName(base), 1<<20)
 		if err != nil {
@@ -152,6 +156,9 @@ func (w *sim) checkQueue(q *store.Queue, log []record.View, visible map[int]reco
 		numbers[u.Phys] = q.Min() + record.QueueOffset(i)
 	}
 	want := record.QueueOffset(0)
+	if w.floor > 0 {
+		want = q.Min() // what is before is deleted
+	}
 	current := 0
 	for _, v := range seen {
 		x := w.known(v)
@@ -229,7 +236,7 @@ func (w *sim) checkMessages(visible map[int]record.View) {
 			x.end = x.phys + int64(v.Size())
 			continue
 		}
-		safe := x.acked && (x.durable || !w.rebooted)
+		safe := x.acked && (x.durable || !w.rebooted) && x.phys >= w.floor
 		if safe && !x.gone && x.epoch == w.epochs[x.topic] && !w.deleting[x.topic] {
 			w.fail("%v is lost; durable %v, power loss %v", x, x.durable, w.rebooted)
 		}
@@ -247,8 +254,12 @@ func (w *sim) checkCheckpoint() {
 		}
 	}
 	w.cache = map[string][]byte{}
+	floor := int64(0)
+	if files, err := w.mem.ReadDir("/store/commitlog"); err == nil && len(files) > 0 {
+		floor, _ = strconv.ParseInt(files[0].Name, 10, 64)
+	}
 	for _, x := range w.msgs {
-		if x.gone || x.astray || x.end == 0 || x.epoch < w.epochs[x.topic] || w.deleting[x.topic] {
+		if x.gone || x.astray || x.phys < floor || x.end == 0 || x.epoch < w.epochs[x.topic] || w.deleting[x.topic] {
 			continue
 		}
 		switch there := w.inLog(x); {

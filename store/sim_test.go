@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 1000, "seeds of the simulation of crashes")
+	simSeeds = flag.Int("sim.seeds", 2000, "seeds of the simulation of crashes")
 	simSeed  = flag.Int64("sim.seed", -1, "run one seed of it, and say what happens")
 )
 
@@ -124,10 +124,12 @@ type sim struct {
 	// there), by a power loss or else by kill -9.
 	crashIn int
 	power   bool
-	dead    *vfs.Mem // what the crash left; the life is over
-	quiet   bool     // the checks read; no crashes then
-	faulty  bool     // the disk failed, or may, in this life
-	last    bool     // no more faults
+	dead    *vfs.Mem        // what the crash left; the life is over
+	quiet   bool            // the checks read; no crashes then
+	faulty  bool            // the disk failed, or may, in this life
+	last    bool            // no more faults
+	keep    store.Retention // Keep is 0: nothing is ever deleted
+	floor   int64           // the log began there once: it never begins earlier again
 
 	rebooted bool // a power loss since the last check
 
@@ -152,6 +154,9 @@ func newSim(seed uint64, talk bool) *sim {
 	}
 	for _, name := range simConfigs {
 		w.configs[name] = &simConfig{}
+	}
+	if w.rng.IntN(2) == 0 {
+		w.keep = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 1 + w.rng.IntN(3)}
 	}
 	w.use(vfs.NewMem())
 	return w
@@ -289,6 +294,10 @@ func (w *sim) open() bool {
 	w.o = small(w.inj)
 	w.o.Now = func() time.Time { return w.clock }
 	w.o.SyncFlush = w.rng.IntN(2) == 0
+	w.o.Retention = store.DefaultRetention()
+	if w.keep.Keep > 0 {
+		w.o.Retention = w.keep
+	}
 	w.o.SetPID(w.pid)
 	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
 	if w.crashIn == 0 && w.rng.IntN(8) == 0 && !w.last {
@@ -307,6 +316,7 @@ func (w *sim) open() bool {
 		w.fail("open: %v", err)
 	}
 	w.say("  %+v", rec.Notes)
+	w.inj.Heal()
 	w.s = s
 	return true
 }
@@ -357,6 +367,8 @@ func (w *sim) step() {
 		w.say("flush")
 		w.s.FlushOnce()
 		w.flushed()
+	case n < 63 && w.keep.Keep > 0:
+		w.retain()
 	case n < 70:
 		w.say("write queues and index")
 		w.s.KeepOnce()
@@ -365,6 +377,8 @@ func (w *sim) step() {
 		err := w.s.Mark()
 		w.say("  %v", err)
 		w.flushed()
+	case n < 79 && w.keep.Keep > 0:
+		w.retain()
 	case n < 81:
 		w.say("prepare")
 		_ = w.s.PrepareNext() // an append without it makes the file itself
@@ -484,5 +498,14 @@ func (w *sim) delete() {
 	w.say("  %v", err)
 	if err == nil {
 		delete(w.deleting, topic)
+	}
+}
+
+// retain deletes old files of the log.
+func (w *sim) retain() {
+	w.s.RetainOnce()
+	if w.dead == nil {
+		w.floor = int64(w.s.Positions().Min)
+		w.say("retain: the log begins at %d", w.floor)
 	}
 }

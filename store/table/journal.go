@@ -136,6 +136,9 @@ func (f *File) Replay(apply func(line []byte) error) error {
 	if !bytes.HasPrefix(text, head) {
 		return nil // of another document
 	}
+	if err := f.syncJournal(); err != nil {
+		return err
+	}
 	for rest := text[len(head):]; len(rest) > 0; {
 		line, tail, whole := bytes.Cut(rest, []byte("\n"))
 		if !whole || len(line) < 9 || string(line[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[9:])) {
@@ -148,4 +151,15 @@ func (f *File) Replay(apply func(line []byte) error) error {
 		rest = tail
 	}
 	return nil
+}
+
+// syncJournal makes the lines safe that a start is about to show: whoever wrote the last of
+// them may have been killed before it was.
+func (f *File) syncJournal() error {
+	out, err := f.fs.OpenReadWrite(f.journal.path)
+	if err != nil {
+		return err
+	}
+	err = out.Datasync()
+	return errors.Join(err, out.Close())
 }
