@@ -45,8 +45,8 @@ fuzz: ## each fuzz target for FUZZTIME
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
 
-sim: ## crashes of the store, and progress of replicas in virtual time: SEEDS runs of each; a failure says how to repeat it
-	$(GO) test ./store ./subgroup -count=1 -run 'Sim$$' -sim.seeds=$(SEEDS) -timeout 120m
+sim: ## crashes of the store and of the topic table, and progress of replicas in virtual time: SEEDS runs of each; a failure says how to repeat it
+	$(GO) test ./store ./subgroup ./broker/topic -count=1 -run 'Sim$$' -sim.seeds=$(SEEDS) -timeout 120m
 
 bench: ## Go benchmarks, then a broker of its own process under load; the original beside it where java and mvn are there
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...

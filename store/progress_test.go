@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
 
+	"mqctl/store/internal/commitlog"
 	"mqctl/store/vfs"
 )
 
@@ -46,6 +50,48 @@ func FuzzProgress(f *testing.F) {
 		again, err := decodeProgress(p.encode())
 		if err != nil || !reflect.DeepEqual(again, p) {
 			t.Errorf("%q became %+v, then %+v, %v", b, p, again, err)
+		}
+	})
+}
+
+// FuzzHoles: what is read of a list of holes is in order and is written the same way.
+func FuzzHoles(f *testing.F) {
+	f.Add(encodeHoles([]commitlog.Hole{{From: 1, To: 5, StoreMillis: 7}, {From: 5, To: 9, Missing: true}, {From: 20, To: 30, Kept: true}}))
+	f.Add([]byte("mqctl-holes 1\ndamaged 1 2 -9\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = b[:bytes.LastIndexByte(b, '\n')+1]
+		if i := bytes.LastIndex(b, []byte("\ncrc ")); i >= 0 {
+			b = b[:i+1]
+		}
+		holes, err := decodeHoles(seal(bytes.NewBuffer(bytes.Clone(b))))
+		if err != nil {
+			return
+		}
+		end := int64(0)
+		for _, h := range holes {
+			if h.From < end || h.To <= h.From {
+				t.Fatalf("%q became %+v", b, holes)
+			}
+			end = h.To
+		}
+		again, err := decodeHoles(encodeHoles(holes))
+		if err != nil || !reflect.DeepEqual(again, holes) {
+			t.Errorf("%q became %+v, then %+v, %v", b, holes, again, err)
+		}
+	})
+}
+
+// FuzzUnsafe: a note that cannot be read has the whole log written again.
+func FuzzUnsafe(f *testing.F) {
+	f.Add([]byte("mqctl-unsafe 1\nfrom 294\ncrc 00000000\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := vfs.NewMem()
+		s := newStore(Options{FS: m, Dir: "/s", Log: slog.New(slog.DiscardHandler)})
+		if err := errors.Join(m.MkdirAll("/s/mqctl"), vfs.WriteFile(m, s.unsafeFile(), b)); err != nil {
+			t.Fatal(err)
+		}
+		if from, err := s.readUnsafe(); err == nil && from < 0 {
+			t.Errorf("%q has nothing written again", b)
 		}
 	})
 }

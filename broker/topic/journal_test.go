@@ -1,7 +1,9 @@
 package topic_test
 
 import (
+	"bytes"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 
@@ -151,4 +153,61 @@ func BenchmarkCreateTopic(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzJournal: whatever stands in a journal, a table loads or says why not, and what it loads
+// can be changed and read again.
+func FuzzJournal(f *testing.F) {
+	base := vfs.NewMem()
+	tab := load(f, options(base))
+	changed := map[string]topic.Config{}
+	for i := range 700 {
+		c := topic.Defaults(fmt.Sprintf("topic-%05d", i))
+		changed[c.TopicName] = c
+	}
+	_, version := tab.All()
+	if _, err := tab.Replace(changed, version); err != nil {
+		f.Fatal(err)
+	}
+	if err := tab.Flush(); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := tab.Put(topic.Defaults("one-more")); err != nil {
+		f.Fatal(err)
+	}
+	name := options(nil).Dir + "/topics.json.journal"
+	text, err := vfs.ReadFile(base, name, 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	head, line, _ := bytes.Cut(text, []byte("\n"))
+	f.Add(line[9 : len(line)-1])
+	f.Add([]byte(`{"dataVersion":{"counter":-1},"deleted":["topic-00001",""],"set":{"a/b":null,"topic-00002":{"perm":1e99}}}`))
+	f.Fuzz(func(t *testing.T, change []byte) {
+		mem := base.ProcessKillClone()
+		b := append(bytes.Clone(head), '\n')
+		for range 2 {
+			b = fmt.Appendf(b, "%08x %s\n", crc32.ChecksumIEEE(change), change)
+		}
+		if err := vfs.WriteFile(mem, name, b); err != nil {
+			t.Fatal(err)
+		}
+		tab, err := topic.Load(options(mem))
+		if err != nil {
+			return
+		}
+		if _, err := tab.Put(topic.Defaults("fuzz-new")); err != nil {
+			t.Fatal(err)
+		}
+		again := load(t, options(mem))
+		all, _ := tab.All()
+		for name, c := range all {
+			if topic.CheckName(name) != nil && !tab.IsSystem(name) {
+				t.Fatalf("name %q was accepted", name)
+			}
+			if got := again.Get(name); got == nil || !got.Equal(*c) {
+				t.Fatalf("%q: %v became %v", name, c, got)
+			}
+		}
+	})
 }
