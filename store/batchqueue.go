@@ -150,6 +150,9 @@ func (s *Store) placeBatch(e *entry) error {
 	case e.offset == 0 && end > 0:
 		// The topic was deleted and made again: its old messages are gone.
 		q.remade = true
+		if err := s.dropSnapshot(); err != nil {
+			return err
+		}
 		s.setEnd(q, 0)
 		q.min.Store(0)
 		if err := q.cq.Reset(); err != nil {

@@ -65,7 +65,10 @@ func (c *cut) locked(find, finish func() error) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	err := s.writeNote(&c.note)
+	err := s.dropSnapshot()
+	if err == nil {
+		err = s.writeNote(&c.note)
+	}
 	if err == nil {
 		err = s.dropBlank()
 	}

@@ -65,6 +65,9 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 	s.disp.mu.Lock()
 	defer s.disp.mu.Unlock()
 
+	if err := s.dropSnapshot(); err != nil { // before anything is taken out
+		return fmt.Errorf("delete topic %s: %w", topic, err)
+	}
 	s.appendMu.Lock()
 	if keep(topic) {
 		s.appendMu.Unlock()

@@ -37,9 +37,12 @@
 //     to be done, and the next start finishes it.
 //   - Queues and index may lag behind the log on disk; the progress file says
 //     how far, and the next start rebuilds the rest from the log. That holds through
-//     any number of deaths within a recovery.
+//     any number of deaths within a recovery. After kill -9 a snapshot of the queues says
+//     more: what was written, safe or not (resume.go).
 //   - After a failed sync of the log nothing more is acknowledged, and what the kernel
 //     may have dropped is written again by the next start before it counts as safe.
+//   - Many queues are synced by one syncfs, where the system tells of writes that failed
+//     since the folder was opened (vfs.Disk); else one by one.
 //
 // # Deletion
 //

@@ -24,6 +24,9 @@ func (s *Store) Mark() error {
 // SetPID makes the store think that it is opened by another process.
 func (o *Options) SetPID(pid int) { o.pid = pid }
 
+// SetSyncAlone changes up to how many queues are synced one by one.
+func (o *Options) SetSyncAlone(queues int) { o.syncAlone = queues }
+
 // SyncLog flushes without dispatching, Dispatch the other way round.
 func (s *Store) SyncLog()  { _, _ = s.log.Sync() }
 func (s *Store) Dispatch() { s.dispatch() }

@@ -137,20 +137,11 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 }
 
 func (s *Store) subdirs(dir string) ([]string, error) {
-	entries, err := s.opt.FS.ReadDir(dir)
+	names, err := s.opt.FS.Subdirs(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		if e.Dir {
-			out = append(out, e.Name)
-		}
-	}
-	return out, nil
+	return names, err
 }
 
 // inspectState reads abort, checkpoint and progress.

@@ -41,6 +41,9 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	s.lock = lock
+	if err := s.openDisk(); err != nil {
+		return err
+	}
 	cut, err := s.resumeCut(rec)
 	if err != nil {
 		return fmt.Errorf("finish a cut of the log: %w", err)
@@ -76,6 +79,18 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	return s.removeNote()
+}
+
+// openDisk opens the file system of the queues, before anything is written to it.
+func (s *Store) openDisk() error {
+	s.life = s.opt.FS.Life(s.opt.Dir)
+	dir := s.queueDir
+	if _, err := s.opt.FS.Stat(dir); err != nil {
+		dir = s.opt.Dir
+	}
+	var err error
+	s.disk, err = s.opt.FS.OpenDisk(dir)
+	return err
 }
 
 // makeFolders makes what is missing; one sync covers the usual places.

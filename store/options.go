@@ -91,7 +91,9 @@ type Options struct {
 
 	DelayLevels []time.Duration // messageDelayLevel, for the tag codes of SCHEDULE_TOPIC_XXXX
 
-	pid int // written into abort and progress; the process's own, but for tests of several
+	// syncAlone is up to how many queues are synced one by one; 64 if 0.
+	syncAlone int
+	pid       int // written into abort and progress; the process's own, but for tests of several
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default slog.Default
@@ -123,6 +125,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.IndexSlots, 5000000)
 	setDefault(&o.IndexEntries, 20000000)
 	setDefault(&o.pid, processID())
+	setDefault(&o.syncAlone, syncAlone)
 	setDefault(&o.FlushInterval, 500*time.Millisecond)
 	setDefault(&o.FlushTimeout, 5*time.Second)
 	setDefault(&o.MaxMessage, DefaultMaxMessage)

@@ -267,6 +267,9 @@ func (s *Store) StartAt(p record.PhysOffset) error {
 	defer s.unlockDispatch()
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
+	if err := s.dropSnapshot(); err != nil {
+		return err
+	}
 	if err := s.log.StartAt(int64(p)); err != nil {
 		return fmt.Errorf("start the log at %d: %w", p, err)
 	}
@@ -385,6 +388,9 @@ func (s *Store) misfit(e *entry, u consumequeue.Unit) error {
 	gap := e.offset - end
 	switch {
 	case first == end && gap > 0 && e.offset < maxQueueOffset:
+		if err := s.dropSnapshot(); err != nil {
+			return err
+		}
 		if err := q.cq.StartAt(e.offset); err != nil {
 			return err
 		}
@@ -392,6 +398,9 @@ func (s *Store) misfit(e *entry, u consumequeue.Unit) error {
 	case e.offset == 0:
 		// The topic was deleted and made again: its old messages are gone.
 		q.remade = true
+		if err := s.dropSnapshot(); err != nil {
+			return err
+		}
 		s.setEnd(q, 0)
 		q.min.Store(0)
 		if err := q.cq.Reset(); err != nil {

@@ -381,7 +381,7 @@ func TestUnfinishedFiles(t *testing.T) {
 	want := len(readAll(t, s, s.Queue("orders", 0)))
 	max := int64(s.Positions().Max)
 	for _, size := range []int64{0, 100} {
-		c := mem.ProcessKillClone()
+		c := crashed(t, mem)
 		for _, name := range []string{
 			fmt.Sprintf("/store/commitlog/%020d", (max/4096+1)*4096), "/store/consumequeue/orders/0/00000000000000000800",
 		} {

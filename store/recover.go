@@ -17,6 +17,7 @@ import (
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/segfile"
 	"mqctl/store/record"
+	"mqctl/store/vfs"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -47,7 +48,9 @@ type recovery struct {
 	shifted   int       // units that could not get the number of their record
 	states    map[*Queue]*queueState
 	batches   map[*Queue]*batchState
-	restored  bool // the queues are as the snapshot of a clean stop has them
+	restored  bool     // the queues are as a snapshot has them
+	resumed   bool     // and it is one of a process that was killed: see resume.go
+	touched   []*Queue // got units then, in the order of their first one
 	buf       []byte
 	meter     meter
 }
@@ -56,6 +59,12 @@ type recovery struct {
 var errGap = errors.New("a queue has a gap before the scanned part of the log")
 
 func (s *Store) recover(inv *inventory, rec *Recovery) error {
+	if sn := inv.snapshot; sn != nil && !sn.clean && inv.cut < 0 {
+		if err := s.resume(inv, rec, sn); !errors.Is(err, errDoubt) {
+			return err
+		}
+		s.forgetQueues()
+	}
 	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter, states: map[*Queue]*queueState{}, meter: meter{report: s.opt.Progress}}
 	if err := r.chooseStart(); err != nil {
 		return err
@@ -144,7 +153,14 @@ func (r *recovery) startIndex() error {
 			return err
 		}
 		// A file that was damaged, or removed by a recovery that died, takes keys with it.
-		if p, end := r.inv.progress, x.EndPhys(); r.inv.lastWriter && p.index >= r.s.log.Min() && end < p.index {
+		index := int64(-1)
+		switch {
+		case r.resumed:
+			index = r.inv.snapshot.index
+		case r.inv.lastWriter:
+			index = r.inv.progress.index
+		}
+		if end := x.EndPhys(); index >= r.s.log.Min() && end < index {
 			r.from = max(r.s.log.Min(), min(r.from, end))
 		}
 	}
@@ -390,6 +406,12 @@ func (r *recovery) revived(v record.View, last int64) bool {
 // pass finds where the log goes on behind a bad place, and notes the hole. Not
 // more means that it ends there.
 func (r *recovery) pass(bad *commitlog.BadError, last int64) (next int64, more bool, err error) {
+	if r.resumed {
+		if _, more, err = r.behind(bad, last); more && err == nil {
+			err = errDoubt
+		}
+		return 0, false, err
+	}
 	if v, ok, err := r.misplaced(bad, last); ok || err != nil {
 		if err == nil {
 			r.millis = max(r.millis, v.StoreMillis())
@@ -499,6 +521,9 @@ func (r *recovery) finish(end int64) error {
 			failed = r.finishQueue(q, minPhys)
 		}
 	})
+	if failed == nil && r.resumed {
+		failed = r.finishTouched(minPhys)
+	}
 	if failed != nil {
 		return failed
 	}
@@ -521,16 +546,33 @@ func (r *recovery) finish(end int64) error {
 // syncAll makes all queue files and their names safe. Whoever wrote them may have been
 // killed before it did, and what is read here may be on no disk.
 func (r *recovery) syncAll() error {
+	if r.resumed {
+		if err := r.s.disk.Sync(); err != nil {
+			return &vfs.SyncError{Err: err}
+		}
+		return nil
+	}
 	fsys := r.s.opt.FS
 	dirs := map[string]bool{}
 	var g errgroup.Group
 	g.SetLimit(1)
-	if len(r.inv.queues) > syncAlone {
+	if len(r.inv.queues) > r.s.opt.syncAlone {
 		g.SetLimit(syncParallel)
+	}
+	disk := r.s.disk
+	if len(r.inv.queues) > r.s.opt.syncAlone && disk != nil {
+		if err := disk.Sync(); err != nil {
+			return &vfs.SyncError{Err: err}
+		}
+	} else {
+		disk = nil
 	}
 	for _, qf := range r.inv.queues {
 		dir := r.s.Queue(qf.topic, qf.id).cq.Dir()
 		for _, found := range qf.files {
+			if disk != nil && disk.Holds(filepath.Join(dir, segfile.Name(found.Base))) {
+				continue
+			}
 			topic := filepath.Dir(dir)
 			dirs[dir], dirs[topic], dirs[filepath.Dir(topic)] = true, true, true
 			g.Go(func() error {

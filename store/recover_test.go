@@ -20,7 +20,18 @@ func killed(t testing.TB) *vfs.Mem {
 	}
 	s.FlushOnce()
 	s.KeepOnce()
-	return mem.ProcessKillClone()
+	return crashed(t, mem)
+}
+
+// crashed is a disk as a crash of the machine leaves it that took nothing: what the
+// process noted for a start after kill -9 does not count, and all is looked at.
+func crashed(t testing.TB, mem *vfs.Mem) *vfs.Mem {
+	t.Helper()
+	c := mem.ProcessKillClone()
+	if err := c.Remove("/store/mqctl/queues"); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // damage writes b over a file of a clone.

@@ -84,8 +84,13 @@ func (r *recovery) replay(v record.View) error {
 	if err := r.replayKeys(e.phys, e.millis, hashes); err != nil {
 		return err
 	}
-	if e.kind != queued {
+	if e.kind != queued || r.resumed && e.phys < r.limit {
 		return nil
+	}
+	if r.resumed && r.states[e.q] == nil {
+		if err := r.touch(&e); err != nil {
+			return err
+		}
 	}
 	if e.q.batch {
 		return r.replayBatch(&e)

@@ -299,6 +299,7 @@ func (w *sim) open() bool {
 		w.o.Retention = w.keep
 	}
 	w.o.SetPID(w.pid)
+	w.o.SetSyncAlone(1 + 63*(w.pid%2)) // every other process syncs all queues at once
 	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
 	if w.crashIn == 0 && w.rng.IntN(8) == 0 && !w.last {
 		w.fault()
@@ -339,6 +340,7 @@ func (w *sim) stop() {
 var simFaults = []vfs.Fault{
 	{Op: vfs.OpSync, Err: syscall.EIO, Lose: true}, {Op: vfs.OpSync, Err: syscall.EIO, Lose: true},
 	{Op: vfs.OpSync, Err: syscall.ENOSPC, Lose: true}, {Op: vfs.OpSync, Err: syscall.EIO},
+	{Op: vfs.OpSyncDisk, Err: syscall.EIO, Lose: true}, {Op: vfs.OpSyncDisk, Err: syscall.EIO},
 	{Op: vfs.OpWrite, Err: syscall.ENOSPC}, {Op: vfs.OpWrite, Err: syscall.EIO},
 	{Op: vfs.OpSyncDir, Err: syscall.EIO}, {Op: vfs.OpCreate, Err: syscall.ENOSPC}, {Op: vfs.OpCreate, Err: syscall.EMFILE},
 	{Op: vfs.OpPreallocate, Err: syscall.ENOSPC}, {Op: vfs.OpTruncate, Err: syscall.ENOSPC},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,9 +15,19 @@ import (
 // A clean stop writes down where every queue begins and ends (FORMAT.md, "queues"), so
 // that the next start need not open eighty thousand files to find that out. The file
 // counts only if the stop it belongs to was the last thing that happened to the folder.
+//
+// The keeper writes one now and then too, without any sync: it is for a start after a
+// kill -9, when everything is there that was written, though perhaps not safe. It says that
+// the units of all records before a position are in the files. After a crash of the machine
+// it does not count.
 type snapshot struct {
-	end                          int64 // of the log
-	min                          int64 // of the log
+	clean                        bool
+	pid                          int    // of the process that wrote it
+	life                         string // of the folder (vfs.FS.Life), when it was written
+	end                          int64  // of the log; if not clean: units of records before it are there
+	min                          int64  // of the log
+	millis                       int64  // store time of the newest message before end
+	index                        int64  // the newest record before end that has keys in the index, -1: none
 	unitFile, batchFile, extFile int64
 	hasExt                       bool
 	queues                       []queueSnapshot
@@ -31,42 +40,50 @@ type queueSnapshot struct {
 	batch            bool
 	first, end, next int64 // units, and the position behind the last file; -1: none
 	min, max         int64 // queue offsets
+	low              int64 // position of the message at min, 0 if not known
 }
 
-const snapshotHead = "mqctl-queues 1"
+const snapshotHead = "mqctl-queues 2"
 
 // maxSnapshotBytes bounds what is read: a million queues.
 const maxSnapshotBytes = 256 << 20
 
 func (s *Store) snapshotFile() string { return filepath.Join(s.ownDir, "queues") }
 
-func (s *Store) takeSnapshot() *snapshot {
+// takeSnapshot describes the queues. The units of records before at are in the files; there may
+// be more. The caller holds keep.mu.
+func (s *Store) takeSnapshot(clean bool, at point) *snapshot {
 	sn := &snapshot{
-		end: s.log.End(), min: s.log.Min(), unitFile: s.shared.FileBytes, batchFile: s.batch.FileBytes,
+		clean: clean, pid: s.opt.pid, life: s.life,
+		end: at.pos, millis: at.millis, index: at.index, min: s.log.Min(), unitFile: s.shared.FileBytes, batchFile: s.batch.FileBytes,
 		extFile: s.shared.ExtFileBytes, hasExt: s.hasExt,
 	}
 	s.queues.each(func(q *Queue) {
-		first, end, next := q.cq.Extent()
+		low := q.min.Load() // before the rest, which only grows
+		first, end, next := q.cq.Written()
 		if next < 0 && end == 0 {
 			return // only a handle
 		}
-		sn.queues = append(sn.queues, queueSnapshot{
+		to := queueSnapshot{
 			topic: q.topic, id: q.id, batch: q.batch, first: first, end: end, next: next,
-			min: q.min.Load(), max: q.max.Load(),
-		})
-	})
-	slices.SortFunc(sn.queues, func(a, b queueSnapshot) int {
-		if a.topic != b.topic {
-			return strings.Compare(a.topic, b.topic)
+			min: low, max: max(q.max.Load(), low),
 		}
-		return int(a.id) - int(b.id)
+		if q.lowCuts == s.cuts.Load() {
+			to.low = q.lowPhys
+		}
+		sn.queues = append(sn.queues, to)
 	})
 	return sn
 }
 
 func (sn *snapshot) encode() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\nlog %d %d\nfiles %d %d %d %t\n", snapshotHead, sn.min, sn.end, sn.unitFile, sn.batchFile, sn.extFile, sn.hasExt)
+	state := "running"
+	if sn.clean {
+		state = "clean"
+	}
+	fmt.Fprintf(&b, "%s\npid %d\nstate %s\nlife %s\n", snapshotHead, sn.pid, state, strconv.Quote(sn.life))
+	fmt.Fprintf(&b, "log %d %d %d %d\nfiles %d %d %d %t\n", sn.min, sn.end, sn.millis, sn.index, sn.unitFile, sn.batchFile, sn.extFile, sn.hasExt)
 	var line []byte
 	topic := ""
 	for i := range sn.queues {
@@ -81,7 +98,7 @@ func (sn *snapshot) encode() []byte {
 			b.Write(append(strconv.AppendQuote(line, topic), '\n'))
 		}
 		line = append(line[:0], "queue"...)
-		for _, n := range [...]int64{int64(q.id), q.first, q.end, q.next, q.min, q.max} {
+		for _, n := range [...]int64{int64(q.id), q.first, q.end, q.next, q.min, q.max, q.low} {
 			line = strconv.AppendInt(append(line, ' '), n, 10)
 		}
 		b.Write(append(line, '\n'))
@@ -94,8 +111,14 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 	topic, batch := "", false
 	err := unseal(b, snapshotHead, func(name, value string) (err error) {
 		switch name {
+		case "pid":
+			sn.pid, err = strconv.Atoi(value)
+		case "state":
+			sn.clean = value == "clean"
+		case "life":
+			sn.life, err = strconv.Unquote(value)
 		case "log":
-			_, err = fmt.Sscanf(value, "%d %d", &sn.min, &sn.end)
+			_, err = fmt.Sscanf(value, "%d %d %d %d", &sn.min, &sn.end, &sn.millis, &sn.index)
 		case "files":
 			_, err = fmt.Sscanf(value, "%d %d %d %t", &sn.unitFile, &sn.batchFile, &sn.extFile, &sn.hasExt)
 		case "plain", "batch":
@@ -104,7 +127,7 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 		case "queue":
 			q := queueSnapshot{topic: topic, batch: batch}
 			var id int64
-			for _, to := range [...]*int64{&id, &q.first, &q.end, &q.next, &q.min, &q.max} {
+			for _, to := range [...]*int64{&id, &q.first, &q.end, &q.next, &q.min, &q.max, &q.low} {
 				var word string
 				word, value, _ = strings.Cut(value, " ")
 				if *to, err = strconv.ParseInt(word, 10, 64); err != nil {
@@ -130,7 +153,7 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 // writeSnapshot writes the snapshot of a clean stop, behind progress, which must have
 // its place on a full disk: without a snapshot the next start only takes longer.
 func (s *Store) writeSnapshot() {
-	err := vfs.WriteFile(s.opt.FS, s.snapshotFile(), s.takeSnapshot().encode())
+	err := vfs.WriteFile(s.opt.FS, s.snapshotFile(), s.takeSnapshot(true, point{s.log.End(), s.storedMillis.Load(), s.keep.indexed}).encode())
 	if err == nil {
 		err = s.opt.FS.SyncDir(s.ownDir)
 	}
@@ -141,9 +164,52 @@ func (s *Store) writeSnapshot() {
 	_ = s.dropSnapshot() // half a file has no right checksum
 }
 
-// dropSnapshot removes the snapshot: it must not be there when the folder changes. That
-// is safe on disk with the next progress.
+// noteQueues writes a snapshot for a start after kill -9, if the log has grown enough since
+// the last one. The units of records before at are in the files. The caller holds keep.mu.
+func (s *Store) noteQueues(at point) {
+	pos := at.pos
+	k := &s.keep
+	drops := k.snapDrops.Load()
+	if drops != k.snapSeen {
+		k.snapped, k.snapSeen = -1, drops
+	}
+	if s.life == "" || s.sick.Load() != nil || s.closed.Load() || k.snapped >= 0 && pos == k.snapped && s.log.Min() == k.snappedMin ||
+		k.snapped >= 0 && s.log.Min() == k.snappedMin && pos-k.snapped < int64(snapShare*k.snappedBytes) {
+		return
+	}
+	b := s.takeSnapshot(false, at).encode()
+	if err := replaceUnsynced(s.opt.FS, s.snapshotFile(), b); err != nil {
+		s.passes(err) // the old one still counts, or none does
+		return
+	}
+	k.snapped, k.snappedMin, k.snappedBytes = pos, s.log.Min(), len(b)
+	if k.snapDrops.Load() != drops {
+		_ = s.dropSnapshot() // something was taken back while it was written
+	}
+}
+
+// replaceUnsynced gives a file another content that only a crash of the machine takes
+// back or tears.
+func replaceUnsynced(fsys vfs.FS, name string, b []byte) error {
+	temp := name + ".tmp"
+	f, err := fsys.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return errors.Join(err, fsys.Remove(temp))
+	}
+	return fsys.Rename(temp, name)
+}
+
+// dropSnapshot removes the snapshot: it must not be there when the folder changes in
+// another way than by what is appended. That is safe on disk with the next progress.
 func (s *Store) dropSnapshot() error {
+	s.keep.snapDrops.Add(1)
 	err := s.opt.FS.Remove(s.snapshotFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -151,12 +217,11 @@ func (s *Store) dropSnapshot() error {
 	return err
 }
 
-// findSnapshot is the snapshot of the clean stop that p tells of; nil if it cannot be
-// used, for whatever reason: then every queue is looked at.
+// findSnapshot is the snapshot that tells what the queues are; nil if there is none
+// that can be used, for whatever reason: then every queue is looked at.
 func (s *Store) findSnapshot(inv *inventory) *snapshot {
-	p := inv.progress
 	n := len(inv.logFiles)
-	if inv.abort || !inv.lastWriter || !p.clean || p.dispatched != p.end || n == 0 {
+	if n == 0 {
 		return nil
 	}
 	b, err := vfs.ReadFile(s.opt.FS, s.snapshotFile(), maxSnapshotBytes)
@@ -165,7 +230,7 @@ func (s *Store) findSnapshot(inv *inventory) *snapshot {
 	}
 	sn, err := decodeSnapshot(b)
 	last := inv.logFiles[n-1]
-	if err != nil || sn.end != p.end || sn.min != inv.logFiles[0].Base || sn.end > last.Base+inv.logBytes ||
+	if err != nil || sn.end > last.Base+inv.logBytes || !s.counts(sn, inv) ||
 		other(s.opt.QueueFileBytes, sn.unitFile) || other(s.opt.BatchQueueBytes, sn.batchFile) ||
 		sn.unitFile <= 0 || sn.batchFile <= 0 || !s.sameFolders(sn) {
 		return nil
@@ -174,6 +239,19 @@ func (s *Store) findSnapshot(inv *inventory) *snapshot {
 		return nil
 	}
 	return sn
+}
+
+// counts says that nothing happened to the folder since the snapshot was written, but
+// what was appended if it is one of a running broker.
+func (s *Store) counts(sn *snapshot, inv *inventory) bool {
+	p, first := inv.progress, inv.logFiles[0].Base
+	if sn.clean {
+		return !inv.abort && inv.lastWriter && p.clean && p.dispatched == p.end && sn.end == p.end && sn.min == first
+	}
+	if !inv.abort || inv.rewrite >= 0 || inv.abortPID != sn.pid || s.life == "" || sn.life != s.life || sn.min > first || sn.end < first {
+		return false
+	}
+	return inv.lastWriter && (s.disk != nil || sn.end <= p.dispatched)
 }
 
 // other says that a setting asks for another size than there is.
@@ -193,10 +271,12 @@ func (s *Store) sameFolders(sn *snapshot) bool {
 			plain[q.topic]++
 		}
 	}
-	return s.hasFolders(s.queueDir, plain) && s.hasFolders(s.batchDir(), batch)
+	return s.hasFolders(s.queueDir, plain, sn.clean) && s.hasFolders(s.batchDir(), batch, sn.clean)
 }
 
-func (s *Store) hasFolders(dir string, want map[string]int) bool {
+// hasFolders says that the topics in dir have as many folders as in want; if not exact, at
+// least as many.
+func (s *Store) hasFolders(dir string, want map[string]int, exact bool) bool {
 	topics, err := s.subdirs(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -204,10 +284,10 @@ func (s *Store) hasFolders(dir string, want map[string]int) bool {
 	found := 0
 	for _, topic := range topics {
 		ids, err := s.subdirs(filepath.Join(dir, topic))
-		if err != nil || len(ids) != want[topic] {
+		if err != nil || len(ids) < want[topic] || exact && len(ids) > want[topic] {
 			return false
 		}
-		if len(ids) > 0 {
+		if want[topic] > 0 {
 			found++
 		}
 	}
@@ -234,6 +314,7 @@ func (r *recovery) restore(sn *snapshot) {
 		q.min.Store(from.min)
 		q.max.Store(from.max)
 		q.next.Store(from.max)
+		q.lowPhys = from.low
 	}
 	r.restored = true
 }

@@ -101,14 +101,14 @@ func TestSnapshotOfQueues(t *testing.T) {
 	s, _ = open(t, o)
 	put(t, s, "topic-0", 0, "more")
 	again := killed.ProcessKillClone()
-	if _, err := again.Stat("/store/mqctl/queues"); err == nil {
-		t.Error("the snapshot is there while the store is in use")
+	if b, err := vfs.ReadFile(again, "/store/mqctl/queues", 1<<20); err != nil || !strings.Contains(string(b), "\nstate running\n") {
+		t.Errorf("the snapshot of the clean stop is there while the store is in use: %v", err)
 	}
 	closeStore(t, s)
 }
 
 func FuzzSnapshot(f *testing.F) {
-	f.Add([]byte("mqctl-queues 1\nlog 0 100\nfiles 400 230 100 true\nplain \"a\"\nqueue 0 0 1 400 0 1\n"))
+	f.Add([]byte("mqctl-queues 2\npid 7\nstate running\nlife \"a-1\"\nlog 0 100 5 -1\nfiles 400 230 100 true\nplain \"a\"\nqueue 0 0 1 400 0 1 0\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		once, err := store.RewriteSnapshot(b)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/keyindex"
 	"mqctl/store/record"
+	"mqctl/store/vfs"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -28,6 +29,8 @@ type Store struct {
 	ownDir   string // Dir/mqctl, files Apache does not know
 
 	lock   io.Closer
+	disk   vfs.Disk // holds the queues, to sync them all at once; nil: it cannot
+	life   string   // of the folder (vfs.FS.Life)
 	log    *commitlog.Log
 	shared *consumequeue.Shared
 	batch  *consumequeue.Shared // of batch queues
@@ -291,6 +294,9 @@ func (s *Store) closeFiles() error {
 	}
 	if s.check != nil {
 		keep(s.check.Close())
+	}
+	if s.disk != nil {
+		keep(s.disk.Close())
 	}
 	if s.lock != nil {
 		keep(s.lock.Close())

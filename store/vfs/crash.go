@@ -40,7 +40,9 @@ func (m *Mem) CrashClone(rng *rand.Rand, o CrashOptions) *Mem {
 	defer m.mu.Unlock()
 	c := m.newCloner(func(n *node) content { return n.content.crash(rng, o.Data) })
 	c.names = m.crashNames(rng, o)
-	return c.finish()
+	out := c.finish()
+	out.life++
+	return out
 }
 
 // ProcessKillClone returns the file system as kill -9 leaves it: everything
@@ -104,7 +106,7 @@ func (m *Mem) newCloner(content func(*node) content) *cloner {
 
 func (c *cloner) finish() *Mem {
 	out := NewMem()
-	out.Now = c.from.Now
+	out.Now, out.life = c.from.Now, c.from.life
 	c.from.space.mu.Lock()
 	out.space.total = c.from.space.total
 	c.from.space.mu.Unlock()
@@ -199,6 +201,7 @@ func (c *content) crash(rng *rand.Rand, fate Fate) content {
 	}
 	d := c.clone()
 	d.forget()
+	d.failed = false
 	if mode != FateKept {
 		if torn {
 			d.tear(rng)

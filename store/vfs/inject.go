@@ -30,6 +30,8 @@ const (
 	OpSync        Op = "sync" // Sync and Datasync
 	OpClose       Op = "close"
 	OpTimes       Op = "utimes"
+	OpOpenDisk    Op = "opendisk"
+	OpSyncDisk    Op = "syncdisk" // path: of the folder it was opened by
 )
 
 // Changes reports whether the operation changes what is on disk or what is
@@ -37,7 +39,7 @@ const (
 func (op Op) Changes() bool {
 	switch op {
 	case OpCreate, OpRemove, OpRename, OpLink, OpMkdir, OpSyncDir,
-		OpWrite, OpTruncate, OpPreallocate, OpSync:
+		OpWrite, OpTruncate, OpPreallocate, OpSync, OpSyncDisk:
 		return true
 	default:
 		return false
@@ -210,6 +212,14 @@ func (i *Injector) ReadDir(dir string) ([]Entry, error) {
 	return i.FS.ReadDir(dir)
 }
 
+// Subdirs implements FS.
+func (i *Injector) Subdirs(dir string) ([]string, error) {
+	if err := i.err(OpReadDir, dir); err != nil {
+		return nil, err
+	}
+	return i.FS.Subdirs(dir)
+}
+
 // Stat implements FS.
 func (i *Injector) Stat(name string) (Entry, error) {
 	if err := i.err(OpStat, name); err != nil {
@@ -241,6 +251,42 @@ func (i *Injector) Usage(dir string) (Usage, error) {
 	}
 	return i.FS.Usage(dir)
 }
+
+// injectedDisk is a disk of an Injector.
+type injectedDisk struct {
+	Disk
+	i   *Injector
+	dir string
+}
+
+// OpenDisk implements FS.
+func (i *Injector) OpenDisk(dir string) (Disk, error) {
+	if err := i.err(OpOpenDisk, dir); err != nil {
+		return nil, err
+	}
+	d, err := i.FS.OpenDisk(dir)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	return &injectedDisk{Disk: d, i: i, dir: dir}, nil
+}
+
+func (d *injectedDisk) Sync() error {
+	fault := d.i.do(OpSyncDisk, d.dir)
+	if fault == nil {
+		return d.Disk.Sync()
+	}
+	if m, ok := d.Disk.(memDisk); ok && fault.Lose {
+		m.all(func(c *content) {
+			c.failed = c.failed || len(c.old) > 0
+			c.giveUp()
+		})
+	}
+	return pathErr(string(OpSyncDisk), d.dir, fault.Err)
+}
+
+// Life implements FS.
+func (i *Injector) Life(dir string) string { return i.FS.Life(dir) }
 
 // injected is a file of an Injector.
 type injected struct {

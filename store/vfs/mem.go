@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -35,6 +36,7 @@ type Mem struct {
 	locks map[*node]bool
 
 	space space
+	life  int // crashes of the machine so far
 }
 
 // node is a file or a folder; names are in the folders.
@@ -359,6 +361,18 @@ func (m *Mem) ReadDir(dir string) ([]Entry, error) {
 	return out, nil
 }
 
+// Subdirs implements FS.
+func (m *Mem) Subdirs(dir string) ([]string, error) {
+	entries, err := m.ReadDir(dir)
+	var out []string
+	for _, e := range entries {
+		if e.Dir {
+			out = append(out, e.Name)
+		}
+	}
+	return out, err
+}
+
 func (n *node) entry(name string) Entry {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -475,3 +489,56 @@ func (l *memLock) Close() error {
 	})
 	return nil
 }
+
+// memDisk is the whole of a Mem.
+type memDisk struct{ m *Mem }
+
+// OpenDisk implements FS.
+func (m *Mem) OpenDisk(dir string) (Disk, error) {
+	if _, err := m.Stat(dir); err != nil {
+		return nil, err
+	}
+	return memDisk{m}, nil
+}
+
+func (d memDisk) Holds(name string) bool {
+	_, err := d.m.Stat(name)
+	return err == nil
+}
+
+func (d memDisk) Close() error { return nil }
+
+// Sync makes all contents and names safe.
+func (d memDisk) Sync() error {
+	d.all((*content).sync)
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	for _, op := range d.m.ops {
+		for _, s := range op.sets {
+			s.set(s.dir.durable)
+		}
+	}
+	d.m.ops = nil
+	return nil
+}
+
+// all calls f for every file that has a name.
+func (d memDisk) all(f func(c *content)) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, child := range n.children {
+			walk(child)
+		}
+		if !n.dir {
+			n.mu.Lock()
+			f(&n.content)
+			n.mu.Unlock()
+		}
+	}
+	walk(d.m.root)
+}
+
+// Life implements FS: the same in a ProcessKillClone, another in a CrashClone.
+func (m *Mem) Life(string) string { return fmt.Sprintf("mem-%08d", m.life) }

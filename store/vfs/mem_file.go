@@ -23,6 +23,10 @@ type content struct {
 	old         map[int64][]byte // durable content of changed pages; nil for a hole
 	lost        map[int64][]byte // the same of pages that a failed sync gave up; in one of both at most
 
+	// failed says that a sync of the whole disk gave up pages of this file: as in a
+	// kernel, its own next sync fails for it.
+	failed bool
+
 	reserved int64 // pages [0, reserved) have blocks through Preallocate
 	charged  int64 // bytes of disk this file takes
 }
@@ -308,6 +312,11 @@ func (f *memFile) Sync() error {
 	defer f.m.mu.RUnlock()
 	f.n.mu.Lock()
 	defer f.n.mu.Unlock()
+	if f.n.content.failed {
+		f.n.content.failed = false
+		f.n.content.giveUp()
+		return pathErr("sync", f.name, syscall.EIO)
+	}
 	f.n.content.sync()
 	return nil
 }

@@ -79,6 +79,26 @@ func (OS) ReadDir(dir string) ([]Entry, error) {
 	return out, nil
 }
 
+// Subdirs implements FS.
+func (OS) Subdirs(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(list))
+	for _, d := range list {
+		is := d.IsDir()
+		if d.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(dir + string(os.PathSeparator) + d.Name())
+			is = err == nil && info.IsDir()
+		}
+		if is {
+			out = append(out, d.Name())
+		}
+	}
+	return out, nil
+}
+
 func entryOf(name string, info fs.FileInfo) Entry {
 	return Entry{Name: name, Size: info.Size(), Dir: info.IsDir(), ModMillis: info.ModTime().UnixMilli()}
 }

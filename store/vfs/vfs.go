@@ -44,6 +44,9 @@ type FS interface {
 	MkdirAll(dir string) error
 	// ReadDir lists the entries of a directory, sorted by name.
 	ReadDir(dir string) ([]Entry, error)
+	// Subdirs lists the names of the directories in dir, sorted. It asks nothing about
+	// each, which ReadDir does.
+	Subdirs(dir string) ([]string, error)
 	// Stat describes a file or directory.
 	Stat(name string) (Entry, error)
 	// SyncDir makes the creations, renames and removals in dir durable.
@@ -54,6 +57,26 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 	// Usage reports the disk that holds dir.
 	Usage(dir string) (Usage, error)
+	// OpenDisk opens the file system that holds dir, to sync all of it at once. It
+	// returns nil where the system cannot do that, or does not tell of writes that
+	// failed meanwhile: then each file has to be synced. Open it before what it is
+	// to make safe is written.
+	OpenDisk(dir string) (Disk, error)
+	// Life is a text that stays the same as long as no write below dir can have been lost by
+	// a crash of the machine: what a process wrote that was killed is all there. It is
+	// another one after a restart of the machine, and for a copy of the folder; empty where
+	// the system does not tell.
+	Life(dir string) string
+}
+
+// Disk is a file system that can be synced as a whole.
+type Disk interface {
+	io.Closer
+	// Holds says whether a file or folder lies on it.
+	Holds(name string) bool
+	// Sync makes all contents and names on it safe. An error is as final as one
+	// of File.Sync.
+	Sync() error
 }
 
 // File is an open file.

@@ -1,9 +1,11 @@
 package consumequeue
 
 import (
+	"bytes"
 	"path/filepath"
 	"slices"
 	"sort"
+	"sync"
 
 	"mqctl/store/internal/segfile"
 )
@@ -14,6 +16,55 @@ func (q *Queue) Extent() (first, end, nextBase int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.first, q.end, q.nextBase
+}
+
+// Written is Extent for the units that are in the files.
+func (q *Queue) Written() (first, written, nextBase int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first, q.written, q.nextBase
+}
+
+// Adopt takes the files that lie in the folder of a restored queue: it may have got
+// more since. False if they are not those of the units it has.
+func (q *Queue) Adopt() (bool, error) {
+	files, _, err := segfile.List(q.sh.FS, q.dir)
+	if err != nil {
+		return false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(files) == 0 {
+		return q.first == q.end && q.nextBase < 0, nil
+	}
+	for i, f := range files {
+		if f.Size != q.sh.FileBytes || i > 0 && f.Base != files[i-1].Base+q.sh.FileBytes {
+			return false, nil
+		}
+	}
+	next := files[len(files)-1].Base + q.sh.FileBytes
+	if next < q.nextBase || q.end > q.first && files[0].Base > (q.end-1)*q.unit {
+		return false, nil
+	}
+	if q.end == q.first && q.nextBase < 0 && files[0].Base != 0 {
+		return false, nil
+	}
+	q.nextBase = next
+	q.newNames = true // nobody may have made them safe
+	return true, nil
+}
+
+// RaiseFirst makes the queue begin with the first of its files that are there; without
+// any it stays as it is.
+func (q *Queue) RaiseFirst() error {
+	files, _, err := segfile.List(q.sh.FS, q.dir)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.first = min(max(q.first, files[0].Base/q.unit), q.end)
+	return nil
 }
 
 // Restore is Load of a queue that is known to be as Extent said, all units written.
@@ -166,8 +217,8 @@ func (q *Queue) dropBehind() error {
 // zeroTail zeroes what lies behind the end of a file, up to the first 64 KiB
 // that are zero already: ten thousand sparse files need not be read through.
 func (q *Queue) zeroTail(base, at int64) error {
-	buf := make([]byte, min(1<<16, q.sh.FileBytes-at))
-	zero := make([]byte, len(buf))
+	buf := tailBuffers.Get().(*[1 << 16]byte)
+	defer tailBuffers.Put(buf)
 	for at < q.sh.FileBytes {
 		n := min(int64(len(buf)), q.sh.FileBytes-at)
 		if err := q.readFile(buf[:n], base, at); err != nil {
@@ -176,7 +227,7 @@ func (q *Queue) zeroTail(base, at int64) error {
 		if allZero(buf[:n]) {
 			return nil
 		}
-		if err := q.writeRun(zero[:n], base, at); err != nil {
+		if err := q.writeRun(zeros[:n], base, at); err != nil {
 			return err
 		}
 		at += n
@@ -184,13 +235,19 @@ func (q *Queue) zeroTail(base, at int64) error {
 	return nil
 }
 
+var (
+	tailBuffers = sync.Pool{New: func() any { return new([1 << 16]byte) }}
+	zeros       [1 << 16]byte
+)
+
 func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
+	for len(b) > len(zeros) {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
 			return false
 		}
+		b = b[len(zeros):]
 	}
-	return true
+	return bytes.Equal(b, zeros[:len(b)])
 }
 
 // FirstFrom is the first unit whose message lies at or behind minPhys and is no

@@ -193,6 +193,54 @@ func (q *Queue) Sync() error {
 	return err
 }
 
+// Unsynced is what of a queue is not safe yet.
+type Unsynced struct {
+	q                *Queue
+	bases, extBases  []int64
+	newNames, extNew bool
+}
+
+// TakeUnsynced takes out what Sync would make safe, for somebody who syncs the whole
+// disk. False if a file lies on another one: then Sync has to do it.
+func (q *Queue) TakeUnsynced(disk vfs.Disk) (Unsynced, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := Unsynced{q: q, bases: q.unsynced, newNames: q.newNames}
+	for _, base := range q.unsynced {
+		if !disk.Holds(filepath.Join(q.dir, segfile.Name(base))) {
+			return u, q.gone
+		}
+	}
+	if q.newNames && !disk.Holds(q.dir) && !q.gone {
+		return u, false
+	}
+	if x := q.ext; x != nil {
+		for _, base := range x.unsynced {
+			if !disk.Holds(filepath.Join(x.dir, segfile.Name(base))) {
+				return u, q.gone
+			}
+		}
+		u.extBases, u.extNew = x.taken()
+	}
+	q.unsynced, q.newNames = nil, false
+	return u, true
+}
+
+// PutBack takes back what TakeUnsynced took out, as the sync failed.
+func (u *Unsynced) PutBack() {
+	q := u.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return
+	}
+	q.unsynced = append(u.bases, q.unsynced...)
+	q.newNames = q.newNames || u.newNames
+	if x := q.ext; x != nil {
+		x.unsynced, x.fresh = append(u.extBases, x.unsynced...), x.fresh || u.extNew
+	}
+}
+
 func (q *Queue) syncFiles(bases []int64, newNames bool) error {
 	for _, base := range bases {
 		h, err := q.sh.Files.Acquire(q, base)
