@@ -59,7 +59,7 @@ func (c *call) readRare(ctx context.Context, t admin.Target, kind, name string) 
 			return nil, err
 		}
 		if v, ok := table.Config[name]; ok {
-			return state{valueField: json.Number(string(v))}, nil
+			return state{valueField: json.Number(strings.Trim(string(v), `"`))}, nil
 		}
 		return nil, nil
 	}
