@@ -2,13 +2,19 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"mqctl/store/internal/checkpoint"
 	"mqctl/store/internal/commitlog"
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
 
@@ -123,5 +129,93 @@ func TestNamesOfStatus(t *testing.T) {
 	}
 	if Found.String() != "FOUND" || OffsetReset.String() != "OFFSET_RESET" || NoMessageInQueue.String() != "NO_MESSAGE_IN_QUEUE" || ReadStatus(99).String() != "UNKNOWN" {
 		t.Error("read status")
+	}
+}
+
+// TestCheckpointOfIndex: by the checkpoint RocketMQ keeps the index files that end no later
+// and deletes the rest. So it tells of the last full file once that is synced, and after a
+// kill at no time of more than what is on disk.
+func TestCheckpointOfIndex(t *testing.T) {
+	mem := vfs.NewMem()
+	now, host := time.UnixMilli(1735689600000), netip.MustParseAddrPort("127.0.0.1:10911")
+	o := Options{
+		FS: mem, Dir: "/store", CommitLogBytes: 64 << 10, QueueFileBytes: 4000, IndexSlots: 16, IndexEntries: 10,
+		MemoryBytes: 1 << 30, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+	}
+	s, _, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			now = now.Add(time.Second)
+			d := &record.Draft{Topic: []byte("t"), BornHost: host, StoreHost: host, Body: []byte("b")}
+			d.Properties = record.AppendProperty(d.Properties, "KEYS", "k")
+			if _, err := s.Append(t.Context(), s.Queue("t", 0), d, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ends := func(fsys vfs.FS) (out []int64) { // of the files of the index, by their headers
+		list, err := fsys.ReadDir("/store/index")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			b, err := vfs.ReadFile(fsys, "/store/index/"+e.Name, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, int64(binary.BigEndian.Uint64(b[8:])))
+		}
+		return out
+	}
+	check := func(how string, want int64) {
+		t.Helper()
+		c, _, err := checkpoint.Read(mem, "/store/checkpoint")
+		if err != nil || c.IndexMillis != want {
+			t.Errorf("%s: the checkpoint says %d of the index, want %d (%v)", how, c.IndexMillis, want, err)
+		}
+		// What a power loss leaves has every file that the checkpoint tells of, whole.
+		lost := mem.CrashClone(nil, vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost})
+		if want > 0 && !slices.Contains(ends(lost), want) {
+			t.Errorf("%s: no file on disk ends at %d: %v", how, want, ends(lost))
+		}
+	}
+	put(4)
+	if err := s.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	check("no file is full", 0)
+	put(8) // the first has its 9 entries, the second 3
+	check("full, but not synced", 0)
+	if err := s.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	full := ends(mem)
+	check("synced", full[0])
+	put(3)
+	if err := s.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	check("the second is not full", full[0])
+	put(19)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	full = ends(mem)
+	check("clean stop", full[len(full)-2])
+	// A restart does not go back.
+	if s, _, err = Open(o); err != nil {
+		t.Fatal(err)
+	}
+	put(1)
+	if err := s.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	check("after a restart", full[len(full)-2])
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
