@@ -18,6 +18,8 @@ import (
 // file "unsafe", and the next start writes the log from there on over itself before it
 // syncs it and calls it safe. The note has to outlive the process only: after the death of the
 // machine, what can be read is what the disk has.
+// A process killed between the failure and the note takes it along: then messages that nobody
+// was told to be safe may be taken for it.
 
 const unsafeHead = "mqctl-unsafe 1"
 
