@@ -18,7 +18,7 @@ import (
 
 // repairItem is one step of a repair.
 type repairItem struct {
-	Action     string  `json:"action" enum:"SET_ASIDE|CUT|FILL|START"`
+	Action     string  `json:"action" enum:"SET_ASIDE|RESIZE|CUT|FILL|START"`
 	File       string  `json:"file"`
 	PhysOffset *int64  `json:"physOffset"`
 	Bytes      *int64  `json:"bytes"`
@@ -54,6 +54,7 @@ type repairPlan struct {
 	rescan bool
 	cut    bool
 	holes  []*repairItem
+	odd    []store.OddFile // files of the log to give their size
 	left   []inspect.Found // damage that no repair takes away
 	slots  [2]int          // of the index files that are there
 	log    string
@@ -126,6 +127,12 @@ func (c *call) planRepair(ctx context.Context) (*repairPlan, error) {
 // take adds a step for a finding, or notes that there is none.
 func (p *repairPlan) take(f inspect.Found, fill bool) {
 	switch f.Kind {
+	case store.ShortFile:
+		if f.Severity == inspect.Damage {
+			p.resize(f, f.Offset+f.Bytes, "the missing end becomes zeros, which are a hole of the log")
+		}
+	case inspect.OddSize:
+		p.resize(f, f.Offset, "what is too much is kept in mqctl/")
 	case store.StrangeFile:
 		p.putAway(f, f.File, "the folder has data files only", false)
 	case store.ConfigDamaged:
@@ -171,6 +178,18 @@ func (p *repairPlan) take(f inspect.Found, fill bool) {
 	}
 }
 
+// resize gives a file of the log the size of the others: it keeps all its messages.
+func (p *repairPlan) resize(f inspect.Found, size int64, effect string) {
+	if in := path.Dir(f.File); in != "commitlog" && in != filepath.ToSlash(filepath.Clean(p.log)) {
+		p.left = append(p.left, f)
+		return
+	}
+	p.odd = append(p.odd, store.OddFile{Base: int64(f.Phys), Size: size})
+	p.items = append(p.items, &repairItem{
+		Action: "RESIZE", File: f.File, PhysOffset: ptr(int64(f.Phys)), Bytes: ptr(size), Reason: f.What, Effect: effect,
+	})
+}
+
 func (p *repairPlan) hole(f inspect.Found, fill bool) {
 	if !fill {
 		p.left = append(p.left, f)
@@ -201,6 +220,22 @@ func (p *repairPlan) putAway(f inspect.Found, name, effect string, rescan bool) 
 
 // applyRepair does what was planned: first the log, on which all else depends.
 func (c *call) applyRepair(p *repairPlan, r *result) error {
+	if len(p.odd) > 0 {
+		to, err := store.Resize(vfs.OS{}, p.dir, p.log, c.begun, p.odd)
+		if err != nil {
+			return c.repairFailed(p, err)
+		}
+		r.change.Applied = true
+		for _, it := range p.items {
+			if it.Action != "RESIZE" {
+				continue
+			}
+			it.Applied = true
+			if to != "" {
+				it.Result = ptr("what was too much is in " + to)
+			}
+		}
+	}
 	if p.cut || len(p.holes) > 0 {
 		if err := c.repairLog(p); err != nil {
 			return c.repairFailed(p, err)
@@ -226,7 +261,14 @@ func (c *call) applyRepair(p *repairPlan, r *result) error {
 // repairLog opens the store as a start would and fills the holes of its log.
 func (c *call) repairLog(p *repairPlan) error {
 	o := store.Options{Dir: p.dir, CommitLogDir: p.log, CutFiles: p.cut, Log: slog.New(slog.DiscardHandler), IndexSlots: p.slots[0], IndexEntries: p.slots[1]}
-	_, err := store.ReadHoles(o)
+	known, err := store.ReadHoles(o)
+	if err == nil && !p.known(known) {
+		// Damage in a part of the log that no start has read since.
+		if err := store.Rescan(vfs.OS{}, p.dir); err != nil {
+			return err
+		}
+		err = store.ErrHolesUnknown
+	}
 	if p.cut || errors.Is(err, store.ErrHolesUnknown) {
 		s, rec, err := store.Open(o)
 		if err != nil {
@@ -258,6 +300,18 @@ func (c *call) repairLog(p *repairPlan) error {
 		}
 	}
 	return err
+}
+
+// known reports whether the store's own list has all holes that are to be filled.
+func (p *repairPlan) known(holes []store.Hole) bool {
+	for _, it := range p.holes {
+		if !slices.ContainsFunc(holes, func(h store.Hole) bool {
+			return *it.PhysOffset >= int64(h.From) && *it.PhysOffset < int64(h.To)
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *call) repairFailed(p *repairPlan, err error) error {

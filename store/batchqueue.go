@@ -240,7 +240,7 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of %d", size, consumequeue.BatchUnitBytes)}
 		}
 		if err != nil {
-			return sizeError(err, "mapperFileSizeBatchConsumeQueue")
+			return s.sizeError(err, "mapperFileSizeBatchConsumeQueue")
 		}
 		if len(files) > 0 {
 			inv.batchFile = size
@@ -261,7 +261,7 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		}
 		size, err := segfile.CheckSizes(dir, files, inv.extFile, 0)
 		if err != nil {
-			return sizeError(err, "mappedFileSizeConsumeQueueExt")
+			return s.sizeError(err, "mappedFileSizeConsumeQueueExt")
 		}
 		if len(files) > 0 {
 			inv.extFile, inv.hasExt = size, true

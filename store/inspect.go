@@ -86,17 +86,17 @@ func (s *Store) inspectLog(inv *inventory, rec *Recovery) error {
 	s.noteForeign(rec, foreign)
 	inv.logBytes, err = segfile.CheckSizes(s.opt.CommitLogDir, files, s.opt.CommitLogBytes, DefaultCommitLogBytes)
 	inv.logFiles = files
-	return sizeError(err, "mappedFileSizeCommitLog")
+	return s.sizeError(err, "mappedFileSizeCommitLog")
 }
 
-func sizeError(err error, setting string) error {
+func (s *Store) sizeError(err error, setting string) error {
 	var fe *segfile.FileError
 	if !errors.As(err, &fe) {
 		return err
 	}
 	return &DamagedError{
 		What: fe.What, Where: fe.Path,
-		Try: "set " + setting + " to the size of the files, or move the odd file away",
+		Try: "set " + setting + " to the size of the files, or if only this one is odd: mqctl store repair " + s.opt.Dir,
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
 		}
 		if err != nil {
-			return sizeError(err, "mappedFileSizeConsumeQueue")
+			return s.sizeError(err, "mappedFileSizeConsumeQueue")
 		}
 		if len(files) > 0 {
 			inv.unitFile = size

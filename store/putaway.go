@@ -34,19 +34,24 @@ func PutAway(fsys vfs.FS, dir string, now time.Time, names []string, rescan bool
 			return "", err
 		}
 	}
-	to = "mqctl/repair-" + now.UTC().Format("20060102T150405Z")
-	for i, base := 2, to; ; i++ {
-		if _, err := fsys.Stat(filepath.Join(dir, to)); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		to = fmt.Sprintf("%s-%d", base, i)
-	}
+	to = repairFolder(fsys, dir, now)
 	for _, n := range names {
 		if err := putAwayOne(fsys, dir, to, n); err != nil {
 			return to, err
 		}
 	}
 	return to, nil
+}
+
+// repairFolder is a name that is free, relative to dir.
+func repairFolder(fsys vfs.FS, dir string, now time.Time) string {
+	to := "mqctl/repair-" + now.UTC().Format("20060102T150405Z")
+	for i, base := 2, to; ; i++ {
+		if _, err := fsys.Stat(filepath.Join(dir, to)); errors.Is(err, fs.ErrNotExist) {
+			return to
+		}
+		to = fmt.Sprintf("%s-%d", base, i)
+	}
 }
 
 // forgetMarks has the next start believe nothing about how far queues and index are: an

@@ -11,6 +11,8 @@ const (
 	NotStopped store.FindingKind = "NOT_STOPPED"
 	// EmptyFile is a file without content at the end of a queue of files.
 	EmptyFile store.FindingKind = "EMPTY_FILE"
+	// OddSize is a file of the log that is longer than the others.
+	OddSize store.FindingKind = "ODD_SIZE"
 	// SpareFile is a file that was made ahead and not used yet.
 	SpareFile store.FindingKind = "SPARE_FILE"
 	// NoBlank is a file of the log that is full to its last byte.

@@ -176,11 +176,12 @@ func (v *verifier) logNames() error {
 			f.What = fmt.Sprintf("has %d bytes instead of %d", lf.Size, s.segBytes)
 			sev := Repair // a start extends the last one
 			if !last {
-				sev, f.Try = Damage, tryRestore
+				sev, f.Try = Damage, tryRestore+", or "+tryRebuild
 			}
 			v.find(Found{Finding: f, Severity: sev})
 		case lf.Size > s.segBytes:
-			f.Kind, f.Try = store.StrangeFile, tryRestore
+			f.Kind, f.Try = OddSize, tryRebuild
+			f.Bytes, f.Offset = lf.Size-s.segBytes, s.segBytes
 			f.What = fmt.Sprintf("has %d bytes, but the files here have %d", lf.Size, s.segBytes)
 			v.find(Found{Finding: f, Severity: Damage})
 		}
