@@ -304,9 +304,6 @@ func (w *sim) open() bool {
 	w.o.SetPID(w.pid)
 	w.o.SetSyncAlone(1 + 63*(w.pid%2)) // every other process syncs all queues at once
 	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
-	if w.crashIn == 0 && w.rng.IntN(8) == 0 && !w.last {
-		w.fault()
-	}
 	s, rec, err := store.Open(w.o)
 	if w.dead == nil && err != nil && w.faulty {
 		w.say("  %v", err)
