@@ -76,3 +76,6 @@ func (s *Store) LeavingBytes() int64 { return s.retain.leavingBytes.Load() }
 
 // DropTail frees the copy of the newest bytes of the log.
 func (s *Store) DropTail() { s.log.DropTail() }
+
+// Kill lets go of the lock and nothing else, as the death of the process does.
+func (s *Store) Kill() error { return s.lock.Close() }

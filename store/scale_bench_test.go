@@ -99,3 +99,31 @@ func BenchmarkScale(b *testing.B) {
 		closeStore(b, s)
 	}
 }
+
+// BenchmarkStartAfterKill is a start after kill -9 with 10,000 queues, some of which got messages
+// since the queues were noted; nothing had been synced.
+func BenchmarkStartAfterKill(b *testing.B) {
+	const topics = 1250
+	o := benchOptions(b)
+	s, _ := open(b, o)
+	spread(b, s, topics, 4*topics*8)
+	s.KeepOnce()
+	spread(b, s, 1, 4096)
+	for b.Loop() {
+		if err := s.Kill(); err != nil {
+			b.Fatal(err)
+		}
+		cpu, begin := cpuTime(), time.Now()
+		var rec store.Recovery
+		s, rec = open(b, o)
+		b.ReportMetric(time.Since(begin).Seconds(), "start-s")
+		b.ReportMetric((cpuTime() - cpu).Seconds(), "cpu-s")
+		if len(rec.Notes) > 0 || s.Lookup(fmt.Appendf(nil, "scale-%d-%05d", topics, 7), 3).Max() != 4 {
+			b.Errorf("%+v", rec)
+		}
+	}
+	begin, cpu := time.Now(), cpuTime()
+	closeStore(b, s)
+	b.ReportMetric(time.Since(begin).Seconds(), "stop-s")
+	b.ReportMetric((cpuTime() - cpu).Seconds(), "stop-cpu-s")
+}
