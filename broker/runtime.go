@@ -83,6 +83,7 @@ func (a *runtimeAdmin) table() map[string]string {
 		"brokerVersion":                   text(remoting.Version),
 		"brokerVersionDesc":               compatible,
 		"mqctlVersion":                    a.version,
+		"mqctlNow":                        strconv.FormatInt(a.now().UnixMilli(), 10),
 		"mqctlCapabilities":               a.serves,
 		"startAcceptSendRequestTimeStamp": text(a.live.Load().StartAccept),
 		"remainTransientStoreBufferNumbs": noTransientPool,

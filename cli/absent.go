@@ -8,31 +8,11 @@ import "strings"
 // their command lines in full, so that a typing error is told from an absence.
 const absentOldTable = `
 brokerConsumeStats | b/brokerAddr* t/timeoutMillis l/level o/order | stats lag --broker B --min N | backlog of everything on one broker
-startMonitoring |  | check lag --watch | watch backlog and dead letters without end
-sendMsgStatus | b/brokerName* s/messageSize c/count | bench send | send test messages to one broker
-checkMsgSendRT | t/topic* a/amount s/size | bench rtt | send latency per queue
-clusterRT | a/amount s/size c/cluster p/print_log m/machine_room i/interval | bench rtt --watch | send latency of clusters, without end
 exportMetrics | c/clusterName* f/filePath | debug bundle | metrics of a cluster to a file
 `
 
 // absentTreeTable are the commands of the modern tree that are not built yet.
 const absentTreeTable = `
-broker logs | log of a broker
-cluster health | one verdict and its reasons
-cluster route-check | do all nameservers tell the same
-stats latency | put and pull percentiles
-events | stream of changes
-check broker | brokers for monitoring
-check lag | backlog for monitoring
-check disk | disks for monitoring
-check drift | differences between masters
-check all | all checks
-wait lag | wait for a backlog
-wait topic | wait for a topic
-wait group | wait for a group
-bench send | measure sending
-bench consume | measure consuming
-bench rtt | measure round trips
 debug bundle | collect diagnostics
 debug analyse | findings in a bundle
 debug profile | profile of a broker

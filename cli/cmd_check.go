@@ -14,7 +14,7 @@ type checkItem struct {
 	Check   string  `json:"check"`
 	Target  string  `json:"target"`
 	State   string  `json:"state" enum:"OK|FAIL|UNKNOWN"`
-	Value   *int64  `json:"value"` // of ha: gap in bytes
+	Value   *int64  `json:"value"` // of ha: gap in bytes; of lag: messages; of disk: percent; of drift: brokers
 	Limit   *int64  `json:"limit"`
 	Message string  `json:"message"`
 	Millis  *int64  `json:"gapMillis"`
@@ -173,6 +173,11 @@ func printNagios(p *printer, r *result) {
 		if it.Limit != nil {
 			limit = strconv.FormatInt(*it.Limit, 10)
 		}
+		if it.Check != "ha" {
+			unit := map[string]string{"disk": "%"}[it.Check]
+			perf = append(perf, fmt.Sprintf("'%s %s'=%d%s;;%s;0", strings.ReplaceAll(it.Target, "'", "_"), it.Check, *it.Value, unit, limit))
+			continue
+		}
 		perf = append(perf, fmt.Sprintf("'%s gap'=%dB;;%s;0", it.Target, *it.Value, limit))
 		if it.Millis != nil {
 			perf = append(perf, fmt.Sprintf("'%s gap_time'=%.3fs", it.Target, float64(*it.Millis)/1000))
@@ -182,7 +187,11 @@ func printNagios(p *printer, r *result) {
 	if len(bad) > 0 {
 		text = strings.ReplaceAll(strings.Join(bad, "; "), "|", "/")
 	}
-	line := "HA " + word + " - " + text
+	what := "HA"
+	if name, ok := r.extra.(string); ok {
+		what = name
+	}
+	line := what + " " + word + " - " + text
 	if len(perf) > 0 {
 		line += " | " + strings.Join(perf, " ")
 	}
@@ -195,7 +204,10 @@ var gauges = []struct {
 	value      func(*checkItem) (string, bool)
 }{
 	{"mqctl_check_ok", "1 when the check passed, 0 when it failed or could not be made", func(it *checkItem) (string, bool) { return oneOrZero(it.State == "OK"), true }},
-	{"mqctl_ha_gap_bytes", "newest byte of the master minus newest byte of the slave", func(it *checkItem) (string, bool) { return wholeText(it.Value) }},
+	{"mqctl_ha_gap_bytes", "newest byte of the master minus newest byte of the slave", func(it *checkItem) (string, bool) { return it.valueOf("ha") }},
+	{"mqctl_group_lag", "messages that a group is behind", func(it *checkItem) (string, bool) { return it.valueOf("lag") }},
+	{"mqctl_disk_used_percent", "of the disk of the commit log", func(it *checkItem) (string, bool) { return it.valueOf("disk") }},
+	{"mqctl_drift", "masters at which a topic or a group differs or is missing", func(it *checkItem) (string, bool) { return it.valueOf("drift") }},
 	{"mqctl_ha_gap_seconds", "age of the oldest byte that the slave lacks", func(it *checkItem) (string, bool) {
 		if it.Millis == nil {
 			return "", false
@@ -220,6 +232,14 @@ var gauges = []struct {
 		}
 		return wholeText(it.link.AckedOffset)
 	}},
+}
+
+// valueOf is the value of an item of one check.
+func (it *checkItem) valueOf(check string) (string, bool) {
+	if it.Check != check {
+		return "", false
+	}
+	return wholeText(it.Value)
 }
 
 func oneOrZero(b bool) string {
@@ -255,7 +275,12 @@ func printPrometheus(p *printer, r *result) {
 				first = false
 			}
 			labels := `broker="` + labelEscape.Replace(it.broker) + `"`
-			if it.id != nil {
+			if it.Check != "ha" {
+				labels = `check="` + it.Check + `",` + labels
+			}
+			if it.broker == "" {
+				labels = `check="` + it.Check + `",target="` + labelEscape.Replace(it.Target) + `"`
+			} else if it.id != nil {
 				labels += fmt.Sprintf(`,broker_id="%d"`, *it.id)
 			} else {
 				labels += `,addr="` + labelEscape.Replace(it.Target) + `"`
