@@ -131,10 +131,10 @@ func (h *histogram) quantile(share float64) *float64 {
 	need, seen := int64(math.Ceil(share*float64(n))), int64(0)
 	for i := range h.buckets {
 		if seen += h.buckets[i].Load(); seen >= need {
-			return ptr(min(bucketTop(i), float64(h.max.Load())/1e6))
+			return ptr(round3(min(bucketTop(i), float64(h.max.Load())/1e6)))
 		}
 	}
-	return ptr(float64(h.max.Load()) / 1e6)
+	return ptr(round3(float64(h.max.Load()) / 1e6))
 }
 
 // tally is what was measured of one broker.

@@ -30,7 +30,7 @@ func benchOldCommands() []*command {
 	clusterAmount.help = "how many messages to each broker"
 	return []*command{
 		{
-			old: "sendMsgStatus", twin: "bench send", summary: "send test messages to one broker", run: runSendMsgStatus, schema: "mqctl.bench.probe/v1", exits: exits,
+			old: "sendMsgStatus", twin: "bench send", summary: "send test messages to one broker", run: runSendMsgStatus, schema: "mqctl.bench.probe/v1", exits: exits, attrs: mutates,
 			view:     view{item: probeItem{}, name: item, columns: columns, old: oldSendMsgStatus},
 			examples: []string{"mqctl sendMsgStatus -n 127.0.0.1:9876 -b broker-a -c 10"},
 			flags: []flagSpec{
@@ -39,13 +39,13 @@ func benchOldCommands() []*command {
 			},
 		},
 		{
-			old: "checkMsgSendRT", twin: "bench rtt", summary: "send latency per queue", run: runCheckMsgSendRT, schema: "mqctl.bench.probe/v1", exits: exits,
+			old: "checkMsgSendRT", twin: "bench rtt", summary: "send latency per queue", run: runCheckMsgSendRT, schema: "mqctl.bench.probe/v1", exits: exits, attrs: mutates,
 			view:     view{item: probeItem{}, name: item, columns: columns, old: oldCheckMsgSendRT},
 			examples: []string{"mqctl checkMsgSendRT -n 127.0.0.1:9876 -t bench -a 100"},
 			flags:    []flagSpec{{key: "topic", long: "topic", short: "t", required: true, meta: "TOPIC", complete: "topic", help: "the topic"}, amount, size},
 		},
 		{
-			old: "clusterRT", twin: "bench rtt --topic T", summary: "send latency of clusters, without end", run: runClusterRT, schema: "mqctl.bench.probe/v1", exits: exits, attrs: streams,
+			old: "clusterRT", twin: "bench rtt --topic T", summary: "send latency of clusters, without end", run: runClusterRT, schema: "mqctl.bench.probe/v1", exits: exits, attrs: streams | mutates,
 			view:     view{item: probeItem{}, name: item, columns: columns, old: oldClusterRT},
 			examples: []string{"mqctl clusterRT -n 127.0.0.1:9876 -c DefaultCluster -i 10"},
 			flags: []flagSpec{
@@ -94,6 +94,9 @@ func (c *call) probe(ctx context.Context, topic string, at place, cluster string
 
 // refuseTests is for a context where nothing may be changed, or not without a word.
 func (c *call) refuseTests(what string) error {
+	if c.dryRun() {
+		return usage("NOT_SUPPORTED", "%s has no dry run", c.cmd.name(c.old)).because("nothing was sent")
+	}
 	if err := c.refuseChange(); err != nil {
 		return err
 	}
@@ -213,6 +216,7 @@ func runClusterRT(ctx context.Context, c *call) (*result, error) {
 		}
 		if n := c.whole("rounds"); n > 0 && round >= n {
 			r.failures()
+			r.noted = true
 			return r, nil
 		}
 		if err := c.p.print(r); err != nil {
