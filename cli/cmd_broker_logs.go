@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sort"
@@ -291,9 +290,4 @@ func (c *call) fileLogs(ctx context.Context, since time.Time) (*result, error) {
 			return nil, err
 		}
 	}
-}
-
-// logText is a record in one line, for bundles.
-func (it *logItem) logText() string {
-	return fmt.Sprintf("%s %-5s %s %s", valueText(deref(it.At)), it.Level, oneLine(it.Message), strings.Join(pairs(it.Fields), " "))
 }

@@ -209,10 +209,9 @@ func checkDisks(ctx context.Context, c *call, r *result) error {
 	for _, res := range all {
 		it := &checkItem{Check: "disk", Target: res.Target.String(), State: "OK", Limit: &limit, broker: nameOf(res.Target), id: ptr(max(0, res.Target.ID))}
 		used := res.Value.runtime.percent("commitLogDiskRatio")
-		switch {
-		case used == nil:
+		if used == nil {
 			it.State, it.Message = "UNKNOWN", "it does not tell"
-		default:
+		} else {
 			it.Value = ptr(int64(math.Ceil(*used)))
 			it.Message = fmt.Sprintf("%.1f %% used", *used)
 			if *used > float64(limit) {

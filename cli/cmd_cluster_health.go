@@ -413,7 +413,7 @@ func (k *routeCheck) routes(ctx context.Context, names []string) {
 func routeText(r *admin.Route) string {
 	var parts []string
 	for _, q := range r.Queues {
-		parts = append(parts, fmt.Sprintf("%s:r%d.w%d.%s", q.Broker, q.ReadQueues, q.WriteQueues, permText(int(q.Perm))))
+		parts = append(parts, fmt.Sprintf("%s:r%d.w%d.%s", q.Broker, q.ReadQueues, q.WriteQueues, permText(q.Perm)))
 	}
 	for _, g := range r.Brokers {
 		for _, id := range slices.Sorted(maps.Keys(g.Addrs)) {

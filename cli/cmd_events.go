@@ -200,7 +200,7 @@ func (w *eventWatch) poll(ctx context.Context, t admin.Target) (heardEvents, err
 		return heardEvents{}, err
 	}
 	for name, cfg := range topics {
-		out["TOPIC "+name] = fmt.Sprintf("read %d, write %d, %s", cfg.ReadQueueNums, cfg.WriteQueueNums, permText(int(cfg.Perm)))
+		out["TOPIC "+name] = fmt.Sprintf("read %d, write %d, %s", cfg.ReadQueueNums, cfg.WriteQueueNums, permText(cfg.Perm))
 	}
 	groups, _, err := w.c.client.Groups(ctx, t.Addr)
 	if err != nil {

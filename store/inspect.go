@@ -26,6 +26,7 @@ type inventory struct {
 	check      checkpoint.Checkpoint
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
+	removed    bool      // somebody removed queues since
 	fresh      bool      // nothing was ever stored here
 	rewrite    int64     // a sync of the log behind it failed, -1: none did
 	holes      []commitlog.Hole

@@ -65,17 +65,21 @@ func (s *Store) recover(inv *inventory, rec *Recovery) error {
 		}
 		s.forgetQueues()
 	}
-	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter, states: map[*Queue]*queueState{}, meter: meter{report: s.opt.Progress}}
+	r := &recovery{s: s, inv: inv, rec: rec, trusted: rec.Clean && inv.lastWriter && !inv.removed, states: map[*Queue]*queueState{}, meter: meter{report: s.opt.Progress}}
 	if err := r.chooseStart(); err != nil {
 		return err
 	}
 	if err := r.loadQueues(); err != nil {
 		return err
 	}
-	if r.gap {
+	if r.gap || inv.removed {
 		if err := r.doubt(); err != nil {
 			return err
 		}
+	}
+	if inv.removed {
+		r.note("folders or files of queues are gone, all queues are checked against the whole log")
+		r.from, r.full = s.log.Min(), true
 	}
 	end, err := r.scan()
 	for errors.Is(err, errGap) { // more than twice only if files are missing

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mqctl/store/internal/segfile"
 	"mqctl/store/vfs"
 )
 
@@ -232,7 +233,11 @@ func (s *Store) findSnapshot(inv *inventory) *snapshot {
 	last := inv.logFiles[n-1]
 	if err != nil || sn.end > last.Base+inv.logBytes || !s.counts(sn, inv) ||
 		other(s.opt.QueueFileBytes, sn.unitFile) || other(s.opt.BatchQueueBytes, sn.batchFile) ||
-		sn.unitFile <= 0 || sn.batchFile <= 0 || !s.sameFolders(sn) {
+		sn.unitFile <= 0 || sn.batchFile <= 0 {
+		return nil
+	}
+	if !s.sameFolders(sn) || !s.hasFiles(sn) {
+		inv.removed = true
 		return nil
 	}
 	if s.opt.QueueExtBytes > 0 && s.opt.QueueExtBytes != sn.extFile {
@@ -272,6 +277,25 @@ func (s *Store) sameFolders(sn *snapshot) bool {
 		}
 	}
 	return s.hasFolders(s.queueDir, plain, sn.clean) && s.hasFolders(s.batchDir(), batch, sn.clean)
+}
+
+// hasFiles says that each queue with messages still has its newest file.
+func (s *Store) hasFiles(sn *snapshot) bool {
+	for i := range sn.queues {
+		q := &sn.queues[i]
+		if q.next < 0 || q.max <= q.min {
+			continue
+		}
+		dir, size := s.queueDir, sn.unitFile
+		if q.batch {
+			dir, size = s.batchDir(), sn.batchFile
+		}
+		name := filepath.Join(dir, q.topic, strconv.Itoa(int(q.id)), segfile.Name(q.next-size))
+		if _, err := s.opt.FS.Stat(name); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // hasFolders says that the topics in dir have as many folders as in want; if not exact, at

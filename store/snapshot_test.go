@@ -87,14 +87,14 @@ func TestSnapshotOfQueues(t *testing.T) {
 		}
 		same("damaged", look(torn))
 	}
-	for _, dir := range []string{"/store/consumequeue/topic-1", "/store/consumequeue/topic-1/2", "/store/consumequeue", "/store/batchconsumequeue"} {
+	for _, dir := range []string{"/store/consumequeue/topic-1", "/store/consumequeue/topic-1/2", "/store/consumequeue", "/store/batchconsumequeue",
+		"/store/consumequeue/topic-1/2/00000000000000000000"} {
 		gone := mem.ProcessKillClone()
 		if err := gone.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		o.FS = gone
-		s, _ := open(t, o) // as ever: what the log can give back is there again
-		closeStore(t, s)
+		same("without "+dir, look(gone)) // what the log can give back is there again
+		same("without "+dir+", the second time", look(gone))
 	}
 	killed := mem.ProcessKillClone()
 	o.FS = killed
