@@ -236,9 +236,12 @@ func (s *Store) findSnapshot(inv *inventory) *snapshot {
 		sn.unitFile <= 0 || sn.batchFile <= 0 {
 		return nil
 	}
-	if !s.sameFolders(sn) || !s.hasFiles(sn) {
+	if !s.sameFolders(sn, false) || !s.hasFiles(sn) {
 		inv.removed = true
 		return nil
+	}
+	if sn.clean && !s.sameFolders(sn, true) {
+		return nil // there are more than it knows
 	}
 	if s.opt.QueueExtBytes > 0 && s.opt.QueueExtBytes != sn.extFile {
 		return nil
@@ -262,9 +265,9 @@ func (s *Store) counts(sn *snapshot, inv *inventory) bool {
 // other says that a setting asks for another size than there is.
 func other(want, have int64) bool { return want > 0 && want != have }
 
-// sameFolders says that the folders of the queues are those of the snapshot: somebody may
-// have removed some while the broker was stopped.
-func (s *Store) sameFolders(sn *snapshot) bool {
+// sameFolders says that the folders of the queues in the snapshot are there, and if exact
+// no others: somebody may have removed some while the broker was stopped.
+func (s *Store) sameFolders(sn *snapshot, exact bool) bool {
 	plain, batch := map[string]int{}, map[string]int{}
 	for i := range sn.queues {
 		q := &sn.queues[i]
@@ -276,7 +279,7 @@ func (s *Store) sameFolders(sn *snapshot) bool {
 			plain[q.topic]++
 		}
 	}
-	return s.hasFolders(s.queueDir, plain, sn.clean) && s.hasFolders(s.batchDir(), batch, sn.clean)
+	return s.hasFolders(s.queueDir, plain, exact) && s.hasFolders(s.batchDir(), batch, exact)
 }
 
 // hasFiles says that each queue with messages still has its newest file.

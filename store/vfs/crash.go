@@ -75,7 +75,7 @@ func (m *Mem) crashNames(rng *rand.Rand, o CrashOptions) func(*node) map[string]
 	left := map[*node]int{} // changes still to be kept per folder
 	for _, op := range m.ops {
 		dir := op.sets[0].dir
-		if _, drawn := left[dir]; !drawn {
+		if _, drawn := left[dir]; !drawn && o.Names == FateRandom {
 			left[dir] = rng.IntN(pending[dir] + 1)
 		}
 		keep := left[dir] > 0
