@@ -2,6 +2,8 @@ package keyindex
 
 import (
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"math"
 
 	"mqctl/store/vfs"
@@ -28,12 +30,21 @@ func (x *Index) Query(hash int32, max int, begin, end int64, found func(phys int
 	for i := len(files) - 1; i >= 0; i-- {
 		q := query{x: x, f: files[i], head: heads[i], hash: hash, left: max, begin: begin, end: end, found: found}
 		more, err := q.run()
+		if errors.Is(err, fs.ErrNotExist) && x.isDropped(files[i]) {
+			continue // its messages have expired meanwhile
+		}
 		if !more || err != nil {
 			return err
 		}
 		max = q.left
 	}
 	return nil
+}
+
+func (x *Index) isDropped(f *file) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return f.dropped
 }
 
 // acquire returns the files that overlap a range of time, with a reference to
