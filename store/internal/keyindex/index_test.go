@@ -366,7 +366,7 @@ func TestConcurrent(t *testing.T) {
 			}
 			return true
 		})
-		if !found {
+		if !found && end >= x.EndPhys()-3000 { // else it was dropped meanwhile
 			t.Errorf("record %d was filed and is not found", end)
 		}
 		return err
