@@ -11,7 +11,7 @@ DURATION ?= 30m
 RATE ?= 400
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files scenarios scenarios-short soak clean
+.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files compat-names scenarios scenarios-short soak clean
 
 all: build
 
@@ -77,7 +77,11 @@ compat-java-files:
 
 compat-java: compat-java-files ## the original's client, mqadmin, nameserver and broker against ours; needs Java 17 or later and Maven
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
-	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin|Apache|Across' .
+	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin$$|Apache|Across' .
+
+compat-names: compat-java-files ## the 93 names of mqadmin on both sides: writes testdata/compat/README.md (five minutes)
+	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
+	  $(GO) test -count=1 -timeout 25m -tags java -run 'MqadminNamesOnBoth' .
 
 scenarios: ## what a pair of brokers must survive: kills, returns, freezes; with Java and Maven also the original's client and broker (half an hour)
 	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
