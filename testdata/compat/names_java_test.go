@@ -352,7 +352,7 @@ func writeNames(t *testing.T, rows []nameRow) {
 
 const namesHead = `# The names of mqadmin on both sides
 
-Written by ` + "`TestMqadminNamesOnBoth`" + ` (` + "`make compat-java`" + `): do not edit. Each line was run by the
+Written by ` + "`TestMqadminNamesOnBoth`" + ` (` + "`make compat-names`" + `): do not edit. Each line was run by the
 original's mqadmin (5.3.3) against a broker of ours, by mqctl against a broker
 of the original, and, where one of these did not succeed, by mqadmin against
 that same broker after mqctl. mqadmin ends with
