@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("LC_ALL", "C.UTF-8")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command waits for a second at its end
 			e.Defer(func() { stopAll(filepath.Join(e.WorkDir, "state", "mqctl", "run")) })
 			return nil
 		},
