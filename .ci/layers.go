@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"mqctl/subgroup":          {"mqctl/subgroup", "mqctl/store/table", "mqctl/store/record", "mqctl/store/vfs", "mqctl/store/fastjson"},
 	"mqctl/store/record":      {},
 	"mqctl/store/vfs":         {},
+	"mqctl/store/vfs/vfstest": {"mqctl/store/vfs"},
 	"mqctl/store/fastjson":    {},
 	"mqctl/store/table":       {"mqctl/store/vfs", "mqctl/store/fastjson"},
 	"mqctl/store/inspect":     {"mqctl/store"},

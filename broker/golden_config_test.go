@@ -1,14 +1,9 @@
 package broker
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -19,6 +14,7 @@ import (
 	"mqctl/store/fastjson"
 	"mqctl/store/table"
 	"mqctl/store/vfs"
+	"mqctl/store/vfs/vfstest"
 )
 
 // recordedStop is when the recorded folder "clean" was stopped.
@@ -27,36 +23,7 @@ const recordedStop = 1795969537860
 // recordedFolder is the folder that a RocketMQ 5.3.3 left at a clean stop.
 func recordedFolder(t *testing.T) *vfs.Mem {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "testdata", "store", "clean.tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem := vfs.NewMem()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return mem
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name := path.Join("/", h.Name); h.Typeflag == tar.TypeDir {
-			err = mem.MkdirAll(name)
-		} else {
-			var b []byte
-			if b, err = io.ReadAll(r); err == nil {
-				putMem(t, mem, name, string(b))
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return vfstest.Folder(t, filepath.Join("..", "testdata", "store", "clean.tar.gz"))
 }
 
 func putMem(t *testing.T, mem *vfs.Mem, name, text string) {

@@ -1,13 +1,9 @@
 package store_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,81 +13,26 @@ import (
 
 	"mqctl/store"
 	"mqctl/store/vfs"
+	"mqctl/store/vfs/vfstest"
 )
 
 // folder is one recorded store: what Apache, or somebody who damaged it, left.
-type folder struct {
-	json  []byte
-	files map[string][]byte // nil: a folder
-}
+type folder struct{ *vfstest.Set }
 
 // folders reads all recorded stores. Equal files share their bytes.
 var folders = sync.OnceValues(func() (map[string]*folder, error) {
-	f, err := os.Open(filepath.Join("..", "testdata", "store", "folders.tar.gz"))
-	if err != nil {
-		return nil, err
+	sets, err := vfstest.Sets(filepath.Join("..", "testdata", "store", "folders.tar.gz"))
+	out := make(map[string]*folder, len(sets))
+	for name, set := range sets {
+		out[name] = &folder{set}
 	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	out, all := map[string]*folder{}, map[string][]byte{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var b []byte
-		switch h.Typeflag {
-		case tar.TypeLink:
-			b = all[h.Linkname]
-		case tar.TypeReg:
-			if b, err = io.ReadAll(r); err != nil {
-				return nil, err
-			}
-			if b == nil {
-				b = []byte{}
-			}
-			all[h.Name] = b
-		}
-		name, rest, inside := strings.Cut(h.Name, "/")
-		name = strings.TrimSuffix(name, ".json")
-		if out[name] == nil {
-			out[name] = &folder{files: map[string][]byte{}}
-		}
-		if inside {
-			out[name].files["/"+rest] = b
-		} else {
-			out[name].json = b
-		}
-	}
+	return out, err
 })
-
-func (f *folder) into(t *testing.T) *vfs.Mem {
-	t.Helper()
-	fsys := vfs.NewMem()
-	for name, b := range f.files {
-		err := fsys.MkdirAll(path.Dir(name))
-		if err == nil && b == nil {
-			err = fsys.MkdirAll(name)
-		} else if err == nil {
-			err = vfs.WriteFile(fsys, name, b)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fsys
-}
 
 // log is the bytes of the commit log from its first file on; missing files are zero.
 func (f *folder) log() []byte {
 	var out []byte
-	for name, b := range f.files {
+	for name, b := range f.Files {
 		base, ok := strings.CutPrefix(name, "/store/commitlog/")
 		if !ok || len(base) != 20 {
 			continue
@@ -187,10 +128,10 @@ func TestGoldenFolders(t *testing.T) {
 func (f *folder) check(t *testing.T, name string, all map[string]*folder) {
 	want := folderWants[name]
 	var g golden
-	if err := json.Unmarshal(f.json, &g); err != nil {
+	if err := json.Unmarshal(f.JSON, &g); err != nil {
 		t.Fatal(err)
 	}
-	fsys := f.into(t)
+	fsys := f.Folder(t)
 	o := goldenOptions(fsys, g)
 	s, rec, err := store.Open(o)
 	var damaged *store.DamagedError
@@ -246,7 +187,7 @@ func kinds(list []store.Finding) string {
 // logIsUntouched compares the files before the end with the recorded ones.
 func (f *folder) logIsUntouched(t *testing.T, fsys *vfs.Mem, end int64) {
 	t.Helper()
-	for name, old := range f.files {
+	for name, old := range f.Files {
 		if !strings.HasPrefix(name, "/store/commitlog/0") || old == nil || len(old) == 0 {
 			continue
 		}
@@ -293,7 +234,7 @@ func (f *folder) keepsIntact(t *testing.T, s *store.Store, name string, all map[
 		return // no damage: keepsApaches says all
 	}
 	var base golden
-	if err := json.Unmarshal(all[original].json, &base); err != nil {
+	if err := json.Unmarshal(all[original].JSON, &base); err != nil {
 		t.Fatal(err)
 	}
 	was, is := all[original].log(), f.log()

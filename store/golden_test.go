@@ -1,15 +1,10 @@
 package store_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +13,7 @@ import (
 	"mqctl/store"
 	"mqctl/store/record"
 	"mqctl/store/vfs"
+	"mqctl/store/vfs/vfstest"
 )
 
 // golden is what the JSON beside a recorded store says about it.
@@ -74,37 +70,7 @@ func unpack(t *testing.T, name string) (*vfs.Mem, golden, store.Options) {
 	if err := json.Unmarshal(text, &g); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(dir, name+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fsys := vfs.NewMem()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := path.Join("/", h.Name)
-		if h.Typeflag == tar.TypeDir {
-			err = fsys.MkdirAll(to)
-		} else if err = fsys.MkdirAll(path.Dir(to)); err == nil {
-			var b []byte
-			if b, err = io.ReadAll(r); err == nil {
-				err = vfs.WriteFile(fsys, to, b)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	fsys := vfstest.Folder(t, filepath.Join(dir, name+".tar.gz"))
 	return fsys, g, goldenOptions(fsys, g)
 }
 

@@ -1,16 +1,12 @@
 package delay
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path"
 	"testing"
 	"testing/synctest"
@@ -20,6 +16,7 @@ import (
 	"mqctl/store"
 	"mqctl/store/record"
 	"mqctl/store/vfs"
+	"mqctl/store/vfs/vfstest"
 )
 
 // defaults are the levels of a broker that is not told otherwise.
@@ -244,37 +241,7 @@ func TestStorePowerLoss(t *testing.T) {
 // golden unpacks a store folder that RocketMQ 5.3.3 wrote.
 func golden(t testing.TB, name string) *vfs.Mem {
 	t.Helper()
-	f, err := os.Open(path.Join("../../testdata/store", name+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem := vfs.NewMem()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return mem
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name := "/" + h.Name; h.Typeflag == tar.TypeReg {
-			if err := vfs.MkdirAllSync(mem, path.Dir(name)); err != nil {
-				t.Fatal(err)
-			}
-			if err := vfs.WriteFile(mem, name, b); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	return vfstest.Folder(t, path.Join("../../testdata/store", name+".tar.gz"))
 }
 
 // recorded is a clock that starts shortly after the golden stores were made.

@@ -1,13 +1,10 @@
 package inspect_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,6 +14,7 @@ import (
 
 	"mqctl/store/inspect"
 	"mqctl/store/vfs"
+	"mqctl/store/vfs/vfstest"
 )
 
 // recorded is the folder of the recorded stores.
@@ -25,37 +23,7 @@ var recorded = filepath.Join("..", "..", "testdata", "store")
 // unpack puts a recorded store into memory.
 func unpack(t testing.TB, name string) *vfs.Mem {
 	t.Helper()
-	f, err := os.Open(filepath.Join(recorded, name+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fsys := vfs.NewMem()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return fsys
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := path.Join("/", h.Name)
-		if h.Typeflag == tar.TypeDir {
-			err = fsys.MkdirAll(to)
-		} else if err = fsys.MkdirAll(path.Dir(to)); err == nil {
-			var b []byte
-			if b, err = io.ReadAll(r); err == nil {
-				err = vfs.WriteFile(fsys, to, b)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return vfstest.Folder(t, filepath.Join(recorded, name+".tar.gz"))
 }
 
 // sum is a checksum over the names, times and bytes of a folder.
@@ -149,14 +117,14 @@ func TestGolden(t *testing.T) {
 	for name, f := range all {
 		list, known := want[name]
 		t.Run(name, func(t *testing.T) {
-			found, rep := verify(t, f.into(t))
+			found, rep := verify(t, f.Folder(t))
 			if !known {
 				t.Errorf("not in golden.txt; found:\n\t%s", strings.Join(found, "\n\t"))
 			} else if !slices.Equal(found, list) {
 				t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(found, "\n\t"), strings.Join(list, "\n\t"))
 			}
 			var g story
-			if err := json.Unmarshal(f.json, &g); err != nil {
+			if err := json.Unmarshal(f.JSON, &g); err != nil {
 				t.Fatal(err)
 			}
 			if len(list) == 0 && (rep.Records != g.Fault.BaseRecords || rep.LogEnd != g.Fault.BaseEnd) {
@@ -166,79 +134,21 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// folder is one of the recorded stores that lie in one file together.
-type folder struct {
-	json  []byte
-	files map[string][]byte // nil: a folder
-}
-
-// folders reads all of them; equal files are there once.
-func folders(t testing.TB) map[string]*folder {
+// folders reads the recorded stores that lie in one file together.
+func folders(t testing.TB) map[string]*vfstest.Set {
 	t.Helper()
-	f, err := os.Open(filepath.Join(recorded, "folders.tar.gz"))
+	sets, err := vfstest.Sets(filepath.Join(recorded, "folders.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, all := map[string]*folder{}, map[string][]byte{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b []byte
-		switch h.Typeflag {
-		case tar.TypeLink:
-			b = all[h.Linkname]
-		case tar.TypeReg:
-			if b, err = io.ReadAll(r); err != nil {
-				t.Fatal(err)
-			}
-			all[h.Name] = append([]byte{}, b...)
-			b = all[h.Name]
-		}
-		name, rest, inside := strings.Cut(h.Name, "/")
-		name = strings.TrimSuffix(name, ".json")
-		if out[name] == nil {
-			out[name] = &folder{files: map[string][]byte{}}
-		}
-		if inside {
-			out[name].files["/"+rest] = b
-		} else {
-			out[name].json = b
-		}
-	}
-}
-
-func (f *folder) into(t testing.TB) *vfs.Mem {
-	t.Helper()
-	fsys := vfs.NewMem()
-	for name, b := range f.files {
-		err := fsys.MkdirAll(path.Dir(name))
-		if err == nil && b == nil {
-			err = fsys.MkdirAll(name)
-		} else if err == nil {
-			err = vfs.WriteFile(fsys, name, b)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fsys
+	return sets
 }
 
 // TestDelaysNotDue: the progress of delayed messages is missed only when one of them may
 // have been delivered.
 func TestDelaysNotDue(t *testing.T) {
 	for _, due := range []bool{true, false} {
-		fsys := folders(t)["clean"].into(t)
+		fsys := folders(t)["clean"].Folder(t)
 		const queues = "/store/consumequeue/SCHEDULE_TOPIC_XXXX"
 		for _, name := range []string{"/store/config/delayOffset.json", "/store/config/delayOffset.json.bak"} {
 			if err := fsys.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
