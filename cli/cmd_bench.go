@@ -67,13 +67,13 @@ func benchCommands() []*command {
 	exits := []int{ExitNotFound, ExitPartial, ExitConditionFalse, ExitAborted}
 	return []*command{
 		{
-			path: "bench send", summary: "measure sending", run: runBenchSend, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive,
+			path: "bench send", summary: "measure sending", run: runBenchSend, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive | measures,
 			examples: []string{"mqctl bench send --topic bench --size 1KiB --producers 4 --duration 30s --yes", "mqctl bench send --topic bench --rate 10000 --max-p99 5ms --min-rate 9000 --yes"},
 			flags: append(append(append([]flagSpec{}, common...), sending...),
 				flagSpec{key: "producers", kind: kindInt, min: 1, max: 1024, def: "4", meta: "N", help: "senders at the same time, each waits for its answer"}),
 		},
 		{
-			path: "bench rtt", summary: "measure round trips of single sends", run: runBenchRTT, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive,
+			path: "bench rtt", summary: "measure round trips of single sends", run: runBenchRTT, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive | measures,
 			examples: []string{"mqctl bench rtt --topic bench --count 1000 --yes", "mqctl bench rtt --topic bench --rate 100 --max-p99 10ms --yes"},
 			flags:    append(append([]flagSpec{}, common...), sending...),
 		},

@@ -103,7 +103,7 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		if c.is(local) && !f.local && (!old || f.key != "namesrv") { // mqadmin takes -n everywhere
 			continue
 		}
-		if f.mutating && !c.is(mutates) || f.planned && !c.is(planned) || f.reading && !c.repeats() {
+		if f.mutating && !c.is(mutates) || f.key == "wait" && f.mutating && c.is(measures) || f.planned && !c.is(planned) || f.reading && !c.repeats() {
 			continue
 		}
 		v.add(f, true)

@@ -61,6 +61,7 @@ const (
 	streams                      // prints as it goes: cannot be repeated by --watch
 	watches                      // repeats by itself with --watch
 	planned                      // carries out a plan of edits over targets
+	measures                     // what it changes is over when it ends: nothing to --wait for
 )
 
 // command is one operation. Both vocabularies are made from it.
