@@ -337,6 +337,7 @@ type Status struct {
 	Addr, HAAddr            string // advertised; HA as told to nameservers
 	Role                    Role
 	ID                      int64
+	ConfiguredID            int64  // of the configuration, which a change of roles overrides
 	Master                  string // a slave's master, "" while unknown
 	Recovery                store.Recovery
 	Topics, Groups, Offsets int // how many the tables held at this moment
@@ -349,7 +350,7 @@ func (b *Broker) Status() Status {
 	topics, _ := b.topics.All()
 	groups, _ := b.groups.All()
 	s := b.stand.Load()
-	return Status{Role: s.Role, ID: s.ID, Master: s.Master, Addr: b.Addr(), HAAddr: b.ha.addr, Recovery: b.recovery, Topics: len(topics), Groups: len(groups),
+	return Status{Role: s.Role, ID: s.ID, ConfiguredID: b.opts.ConfiguredID, Master: s.Master, Addr: b.Addr(), HAAddr: b.ha.addr, Recovery: b.recovery, Topics: len(topics), Groups: len(groups),
 		Offsets: b.countOffsets(), StoreDir: b.opts.Store.Dir, Live: b.live.Load().Reloadable}
 }
 

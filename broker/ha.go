@@ -222,6 +222,16 @@ func (b *Broker) onStanding(f func(old, next *standing)) {
 	b.ha.watchers = append(b.ha.watchers, f)
 }
 
+// OnRole adds a function that hears that the role or the id changed, on the
+// goroutine that changed it; it must not block. Before Run only.
+func (b *Broker) OnRole(f func()) {
+	b.onStanding(func(old, next *standing) {
+		if old.Role != next.Role || old.ID != next.ID {
+			f()
+		}
+	})
+}
+
 // beginRole is the first standing, before anything serves.
 func (b *Broker) beginRole() {
 	s := b.stand.Load()

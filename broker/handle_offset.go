@@ -76,7 +76,7 @@ func (h *offsetHandler) commit(_ *session, r *remoting.Request) {
 		badHeader(r, err)
 		return
 	}
-	if h.groups.GetBytes(q.ConsumerGroup) == nil {
+	if h.groups.GetBytes(q.ConsumerGroup) == nil && !servesAlone(h.commits.stand.Load(), h.live.Load(), string(q.ConsumerGroup)) {
 		r.Reply(remoting.CodeSubscriptionGroupNotExist, fmt.Sprintf("Group %s not exist!", q.ConsumerGroup), remoting.None{}, nil)
 		return
 	}

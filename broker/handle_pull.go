@@ -304,7 +304,7 @@ func (h *pullHandler) group(l *live, st *standing, x *pullRun) (*subgroup.Config
 		return g, pullVerdict{}
 	}
 	name := string(x.head.ConsumerGroup)
-	if st.isSlave() && !st.MasterAlive && l.AutoCreateGroup && subgroup.CheckName(name) == nil {
+	if servesAlone(st, l, name) {
 		g := subgroup.Defaults(name)
 		return &g, pullVerdict{}
 	}
@@ -321,6 +321,13 @@ func (h *pullHandler) group(l *live, st *standing, x *pullRun) (*subgroup.Config
 		}
 	}
 	return nil, missingHere(remoting.CodeSubscriptionGroupNotExist, "subscription group [%s] does not exist, \n%s", name, seeFAQ)
+}
+
+// servesAlone says whether a slave without its master serves a group that it does
+// not know, as its master would have made it. Its progress is kept: the master takes
+// it over with its own.
+func servesAlone(st *standing, l *live, group string) bool {
+	return st.isSlave() && !st.MasterAlive && l.AutoCreateGroup && subgroup.CheckName(group) == nil
 }
 
 // carried builds the subscription that came with the pull (sysFlag bit 4).

@@ -71,7 +71,7 @@ type relayOptions struct {
 	// Refuse answers a send that found no master.
 	Refuse func(s *session, r *remoting.Request)
 	// Followed hears that the new master of a former one serves, or that it is waited for no longer.
-	Followed func()
+	Followed func(serves bool)
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -162,7 +162,12 @@ func (y *relay) isFormer() bool {
 // takeOther hands on what is no send: progress and locks, at a former master.
 // It is called on the connection's reader and does not wait. false: it is served here.
 func (y *relay) takeOther(s *session, r *remoting.Request) bool {
-	if y.former.Load() == 0 || !y.isFormer() || !relayable(r.Code) || s.foreign || !y.o.Stand.Load().isSlave() {
+	if y.former.Load() == 0 || !y.isFormer() || !relayable(r.Code) || s.foreign {
+		return false
+	}
+	// Without a master to hand it on to, a former one is a slave like others: it
+	// keeps progress and locks until there is a master again.
+	if st := y.o.Stand.Load(); !st.isSlave() || !st.MasterAlive && !st.Leaving {
 		return false
 	}
 	return y.take(s, r, true)
@@ -410,7 +415,7 @@ func (y *relay) round(ctx context.Context) (busy bool) {
 	}
 	connected = connected || y.connect(ctx, st)
 	if st.Leaving && (connected || late) {
-		y.o.Followed()
+		y.o.Followed(connected)
 	}
 	if connected {
 		y.deliver()

@@ -193,6 +193,48 @@ func TestFormerMaster(t *testing.T) {
 	})
 }
 
+// A former master whose new master dies within those 65 s serves what it else would
+// hand on: progress and locks, for groups that it knows and others, and reads. What
+// is committed there is at the master when that is back.
+func TestFormerMasterAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		p.startMaster(switchable)
+		p.m.mustSend("T", 0, "first")
+		p.m.heartbeat(p.m.client, "c1", "G", "CLUSTERING", testSub{topic: "T", expression: "*", version: 1})
+		p.startSlave(switchable)
+		p.caughtUp()
+		<-time.After(2 * time.Second)
+		promote(p.m, p.s, 1)
+		<-time.After(time.Second)
+		if st := p.m.b.stand.Load(); st.Leaving || !st.MasterAlive {
+			t.Fatalf("a second after the promotion: %+v", st)
+		}
+		p.s.stop()
+		<-time.After(time.Second)
+		for _, group := range []string{"G", "unheard"} {
+			key := map[string]string{"consumerGroup": group, "topic": "T", "queueId": "0", "commitOffset": "1"}
+			p.m.wants(p.m.call(15, key, nil), 0, "")
+			if resp := p.m.call(14, key, nil); resp.Code != 0 || resp.Ext["offset"] != "1" {
+				t.Errorf("progress of %s: %d %s %v", group, resp.Code, resp.Remark, resp.Ext)
+			}
+			lock := fmt.Appendf(nil, `{"clientId":"c1","consumerGroup":%q,"mqSet":[{"topic":"T","brokerName":"broker-a","queueId":0}]}`, group)
+			p.m.wants(p.m.call(41, nil, lock), 0, "")
+			if resp, ms := p.m.pull(group, "T", 0, 0); resp.Code != 0 || len(ms) != 1 {
+				t.Errorf("a pull: %d %s", resp.Code, resp.Remark)
+			}
+		}
+		p.m.wants(p.m.call(15, map[string]string{"consumerGroup": "no group", "topic": "T", "queueId": "0", "commitOffset": "1"}, nil), remoting.CodeSubscriptionGroupNotExist, "")
+		p.startSlave(switchable, func(o *Options) { o.ID, o.Role, o.Epoch, o.FormerID = 0, AsyncMaster, 1, 1 })
+		<-time.After(3 * time.Second)
+		for _, group := range []string{"G", "unheard"} {
+			if off, ok := p.s.b.offsets.Query([]byte(group), []byte("T"), 0); !ok || off != 1 {
+				t.Errorf("the master came back with progress %d, %v of %s", off, ok, group)
+			}
+		}
+	})
+}
+
 // Bad requests on 30002 and 30004 are refused with a reason and change nothing.
 func TestBadSteps(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -237,10 +237,17 @@ func (r *registrar) holders(ctx context.Context) []string {
 }
 
 // announceSlave registers a former master as the slave it is. It waits until the
-// new master is one: a route without any master makes producers fail.
-func (b *Broker) announceSlave() {
-	if now, changed := b.stand.update(func(s *standing) { s.Leaving = false }); changed && b.reg != nil {
-		b.log.Info("the new master serves", "addr", now.Master)
+// new master is one: a route without any master makes producers fail. serves: it is;
+// else it was waited for long enough.
+func (b *Broker) announceSlave(serves bool) {
+	old := b.stand.Load()
+	now, changed := b.stand.update(func(s *standing) {
+		s.MasterAlive = s.isSlave() && (s.MasterAlive || s.Leaving && serves)
+		s.Leaving = false
+	})
+	if changed && b.reg != nil {
+		b.log.Info("this broker is registered as a slave from now on", "addr", now.Master, "master_serves", serves)
+		b.tellStanding(old, now)
 		b.reg.Refresh()
 		b.sync.Poke()
 	}

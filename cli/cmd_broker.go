@@ -131,12 +131,7 @@ func findLocal(c *call) (localBroker, error) {
 		return byPidFile(c, c.str("pid-file"))
 	}
 	all := localBrokers(c)
-	var hits []localBroker
-	for _, l := range all {
-		if c.arg(0) == "" || c.arg(0) == l.Broker || c.arg(0) == l.name() {
-			hits = append(hits, l)
-		}
-	}
+	hits := localNamed(all, c.arg(0))
 	names := make([]string, len(hits))
 	for i, l := range hits {
 		names[i] = l.name()
@@ -155,6 +150,25 @@ func findLocal(c *call) (localBroker, error) {
 		known[i] = l.name()
 	}
 	return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "no broker %q of this user runs here", c.arg(0)).try(nearest(c.arg(0), known)...)
+}
+
+// localNamed are the brokers that a name means: those that have it now; if none has, the
+// one that was configured with it.
+func localNamed(all []localBroker, name string) (hits []localBroker) {
+	for _, l := range all {
+		if name == "" || name == l.Broker || name == l.name() {
+			hits = append(hits, l)
+		}
+	}
+	if hits != nil {
+		return hits
+	}
+	for _, l := range all {
+		if name == l.configuredName() {
+			hits = append(hits, l)
+		}
+	}
+	return hits
 }
 
 func byStore(c *call, dir string) (localBroker, error) {

@@ -65,7 +65,7 @@ func roleCommands() []*command {
 				"mqctl ha promote broker-a --id 1 --force --max-loss 1MiB",
 			},
 			flags: []flagSpec{
-				{key: "id", kind: kindInt, min: 0, max: math.MaxInt32, meta: "N", help: "brokerId of the new master, as it is configured"},
+				{key: "id", kind: kindInt, min: 0, max: math.MaxInt32, meta: "N", help: "the slave that is to be the master: its id in broker list (0: the one that was configured with it)"},
 				{key: "planned", kind: kindBool, help: "the master lives: nothing is lost (default)"},
 				{key: "force", kind: kindBool, help: "the master is dead: what it did not replicate is lost"},
 				{key: "max-loss", meta: "BYTES", help: "with --force: exit 7 if more may be lost, or nobody knows"},
@@ -137,8 +137,9 @@ func (s *switching) item(step string, of *body.RoleStatus) (*roleItem, func(stat
 	}
 }
 
+// roleTarget is the broker under the id that it has now, as in the routes.
 func roleTarget(st *body.RoleStatus) string {
-	return st.Broker + "/" + strconv.FormatInt(st.ConfiguredID, 10)
+	return st.Broker + "/" + strconv.FormatInt(st.BrokerID, 10)
 }
 
 func runPromote(ctx context.Context, c *call) (*result, error) {
@@ -238,16 +239,8 @@ func (s *switching) addresses(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// choose tells master and target apart. The id is the configured one: it stays
-// the same through changes of roles, so a repeated command changes nothing.
+// choose tells master and target apart.
 func (s *switching) choose() error {
-	byID := func(id func(*body.RoleStatus) int64, want int64) *body.RoleStatus {
-		i := slices.IndexFunc(s.known, func(st *body.RoleStatus) bool { return id(st) == want })
-		if i < 0 {
-			return nil
-		}
-		return s.known[i]
-	}
 	for _, st := range s.known {
 		if st.Role != slaveRole && (s.master == nil || st.Epoch > s.master.Epoch) {
 			s.master = st
@@ -256,10 +249,8 @@ func (s *switching) choose() error {
 	}
 	s.epoch++
 	if s.c.given("id") {
-		want := s.c.whole("id")
-		s.target = byID(func(st *body.RoleStatus) int64 { return st.ConfiguredID }, want)
-		if s.target == nil {
-			s.target = byID(func(st *body.RoleStatus) int64 { return st.BrokerID }, want)
+		if err := s.chooseID(s.c.whole("id")); err != nil {
+			return err
 		}
 	} else if arg := s.c.arg(0); admin.IsAddress(arg) {
 		i := slices.IndexFunc(s.known, func(st *body.RoleStatus) bool { return st.Addr == arg })
@@ -278,6 +269,37 @@ func (s *switching) choose() error {
 		return s.c.explain(s.absent[0])
 	}
 	return fail(ExitNotFound, "NOT_FOUND", "%s has no broker %d that answers", s.name, s.c.whole("id")).because("there are: %s", strings.Join(have, ", "))
+}
+
+// chooseID finds the slave that has the id now. The id that a broker was configured
+// with counts where no slave has it: 0, which a master gave up and is to have again.
+// After a change of roles an id can mean two brokers, and the same command run a
+// second time would change the roles back; so it asks.
+func (s *switching) chooseID(want int64) error {
+	var now, configured *body.RoleStatus
+	for _, st := range s.known {
+		if st.BrokerID == want && (now == nil || now.Role != slaveRole) {
+			now = st
+		}
+		if st.ConfiguredID == want {
+			configured = st
+		}
+	}
+	switch {
+	case now == nil || now.Role != slaveRole && configured != nil:
+		s.target = configured
+	default:
+		s.target = now
+	}
+	if configured == nil || s.target != now || configured == now {
+		return nil
+	}
+	text := fmt.Sprintf("it is %s at %s now; %s at %s was configured with id %d", roleTarget(now), now.Addr, roleTarget(configured), configured.Addr, want)
+	s.r.warn(warning("ID_CHANGED", roleTarget(now), "a change of roles gave id %d to another broker: %s", want, text))
+	if s.c.dryRun() || s.c.on("force") { // that asks anyway
+		return nil
+	}
+	return s.c.confirm("promoting "+roleTarget(now), text)
 }
 
 // planned moves the master to the target without losing anything.
@@ -507,7 +529,7 @@ func (s *switching) swap(ctx context.Context, end int64) error {
 			s.undo = nil
 			done(stateFailed, "%v", err)
 			return fail(ExitFailed, "UNKNOWN", "%s does not answer any more: it may or may not be the master of %s now", target.Addr, s.name).
-				because("%v; the old master follows it", err).try("mqctl ha promote " + s.name + " --id " + strconv.FormatInt(old.ConfiguredID, 10) + " --force")
+				because("%v; the old master follows it", err).try("mqctl ha promote " + old.Addr + " --force")
 		}
 		done(stateFailed, "%v", err)
 		return err

@@ -240,7 +240,7 @@ func runWaitRole(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	// The process stays the same when its id changes with its role.
-	t, err := c.configuredAs(ctx, a)
+	t, err := c.meantBy(ctx, a, want)
 	if err != nil {
 		return nil, c.explain(err)
 	}
@@ -250,16 +250,17 @@ func runWaitRole(ctx context.Context, c *call) (*result, error) {
 			return look{}, err
 		}
 		role := (replica{config: cfg.Values}).role(t.ID)
-		return look{reached: role == want || want == "MASTER" && role != "SLAVE", value: role}, nil
+		return look{reached: role == want || want == "MASTER" && role != slaveRole, value: role}, nil
 	})
 }
 
-// configuredAs finds the replica that is NAME/ID by its own configuration, which
-// is what ha promote calls it: a change of roles gives it another id in the
-// routes. Brokers that do not tell are known by their registered id.
-func (c *call) configuredAs(ctx context.Context, a *admin.Client) (admin.Target, error) {
+// meantBy finds the replica that is NAME/ID: the one that has the id now. An id of a
+// slave that is to be a master, or a master's that is to be a slave, can only mean
+// the one that was configured with it: a change of roles changes ids. Brokers that
+// do not tell are known by their registered id.
+func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin.Target, error) {
 	name, id, byID := strings.Cut(c.arg(0), "/")
-	if byID && !admin.IsAddress(c.arg(0)) {
+	if byID && !admin.IsAddress(c.arg(0)) && (id == "0") == (want == slaveRole) {
 		all, err := a.Targets(ctx, admin.Selector{Broker: name})
 		if err != nil {
 			return admin.Target{}, err

@@ -292,7 +292,7 @@ func TestWait(t *testing.T) {
 	f.mq(2, "wait", "role", "a", "--is", "SLAVE")
 	f.mq(2, "wait", "role", "a/1")
 	f.mq(2, "wait", "role", "a/1", "--is", "king")
-	// After a change of roles the ids in the routes are swapped; wait means the configured ones.
+	// After a change of roles the ids in the routes are swapped: an id above 0 that is to be a master can only be the configured one.
 	swapped := func(b *fakeBroker, id int64) {
 		b.set(func() {
 			b.more[remoting.ReqMqctlRole] = func(r *remoting.Request) {

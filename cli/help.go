@@ -36,6 +36,7 @@ func rootHelp() string {
 	b.WriteString("\nmqctl help NOUN          all commands of a noun: " + strings.Join(builtNouns(r), " ") + "\n")
 	b.WriteString("mqctl help mqadmin       the mqadmin names with their modern twins\n")
 	b.WriteString("mqctl help output        formats, fields, templates\n")
+	b.WriteString("mqctl help names         what broker-a, broker-a/1 and an address mean\n")
 	b.WriteString("mqctl help exit-codes    what the exit codes mean\n")
 	b.WriteString("mqctl COMMAND --help     flags, examples, exit codes\n")
 	return b.String()

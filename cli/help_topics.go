@@ -10,6 +10,7 @@ import (
 // helpTopics are the pages of "mqctl help WORD" that are about no command.
 var helpTopics = map[string]func() string{
 	"mqadmin": oldHelp, "exit-codes": exitCodesHelp, "output": outputHelp, "formats": outputHelp, "client-file": clientFileHelp,
+	"names": namesHelp,
 }
 
 // exitCodesHelp lists every code that mqctl can end with.
@@ -36,6 +37,28 @@ func orderText() string {
 		parts[i] = fmt.Sprint(code)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// namesHelp says what a name of a broker means.
+func namesHelp() string {
+	return `names        how brokers are named, in arguments and with --broker
+
+  broker-a          the master and its slaves; of changes of topics and groups, the master
+  broker-a/0        its master
+  broker-a/1        the slave that has id 1
+  10.0.0.4:10911    whoever answers there
+
+An id is the one that the broker has now: what broker list and cluster list show. A change of roles (ha promote)
+gives the old master the slave's id and the new master 0, and a start afterwards keeps that (config/role.json),
+whatever brokerId the configuration has. broker stop and broker list --local read the same from the broker's note.
+
+The id that a broker was configured with counts only where nobody can be meant by the one it has now:
+  ha promote broker-a --id 0           the former master: the broker with id 0 is the master already
+  wait role broker-a/1 --is MASTER     the former slave: an id above 0 is a slave's
+  wait role broker-a/0 --is SLAVE      the former master
+  broker stop broker-a/2               if no broker here has id 2 now
+ha promote asks first, or needs --yes, when the id is configured for another broker than the one that has it now.
+`
 }
 
 // outputHelp explains --output.

@@ -18,21 +18,32 @@ import (
 )
 
 // localBroker is what a running broker notes about itself in the state folder,
-// so that stop, list and a second start can name it. The note is only believed
+// so that stop, list and a second start can name it. Role and id are those of now:
+// a change of roles writes the note again. The note is only believed
 // while the store's lock is held: the kernel says by whom.
 type localBroker struct {
-	Broker    string    `json:"broker"`
-	BrokerID  int64     `json:"brokerId"`
-	Role      string    `json:"role"`
-	Addr      string    `json:"addr"`
-	HTTPAddr  string    `json:"httpAddr,omitempty"`
-	Namesrv   []string  `json:"namesrv"`
-	StoreDir  string    `json:"storeDir"`
-	Pid       int       `json:"pid"`
-	StartedAt time.Time `json:"startedAt"`
+	Broker   string `json:"broker"`
+	BrokerID int64  `json:"brokerId"`
+	// ConfiguredID is the one of the configuration, which a change of roles overrides.
+	ConfiguredID *int64    `json:"configuredId,omitempty"`
+	Role         string    `json:"role"`
+	Addr         string    `json:"addr"`
+	HTTPAddr     string    `json:"httpAddr,omitempty"`
+	Namesrv      []string  `json:"namesrv"`
+	StoreDir     string    `json:"storeDir"`
+	Pid          int       `json:"pid"`
+	StartedAt    time.Time `json:"startedAt"`
 }
 
 func (l localBroker) name() string { return fmt.Sprintf("%s/%d", l.Broker, l.BrokerID) }
+
+// configuredName is name before any change of roles.
+func (l localBroker) configuredName() string {
+	if l.ConfiguredID == nil {
+		return l.name()
+	}
+	return fmt.Sprintf("%s/%d", l.Broker, *l.ConfiguredID)
+}
 
 func (l localBroker) item() brokerListItem {
 	return brokerListItem{Broker: l.Broker, BrokerID: l.BrokerID, Role: l.Role, Addr: l.Addr, State: "OK", Pid: ptr(l.Pid), StoreDir: ptr(l.StoreDir)}

@@ -41,6 +41,8 @@ type serving struct {
 	lag     *heldBack // only under mqctl dev --lag
 	begun   time.Time
 	clean   []func()
+	note    localBroker   // as it was written last
+	roles   chan struct{} // the broker's role changed
 }
 
 // readyItem is the line that says that a broker is ready.
@@ -129,6 +131,13 @@ func (s *serving) open() error {
 	if err != nil {
 		return startError(s.c, s.cfg, err)
 	}
+	s.roles = make(chan struct{}, 1)
+	s.broker.OnRole(func() {
+		select {
+		case s.roles <- struct{}{}:
+		default:
+		}
+	})
 	if embedded {
 		err = s.openNameserver(listen)
 	}
@@ -283,7 +292,7 @@ func (s *serving) awaitReady(ctx context.Context, stop context.CancelFunc) error
 			stop()
 			return err
 		}
-		<-ctx.Done()
+		s.keepNote(ctx)
 		return nil
 	case <-ctx.Done():
 		return nil
@@ -332,11 +341,12 @@ func (s *serving) ready() error {
 	if err != nil {
 		abs = it.StoreDir
 	}
-	note := localBroker{Broker: it.Broker, BrokerID: it.BrokerID, Role: it.Role, Addr: it.Addr, Namesrv: it.Namesrv, StoreDir: abs, Pid: it.Pid, StartedAt: s.begun}
+	s.note = localBroker{Broker: it.Broker, BrokerID: it.BrokerID, ConfiguredID: ptr(s.broker.Status().ConfiguredID), Role: it.Role, Addr: it.Addr,
+		Namesrv: it.Namesrv, StoreDir: abs, Pid: it.Pid, StartedAt: s.begun}
 	if it.HTTPAddr != nil {
-		note.HTTPAddr = *it.HTTPAddr
+		s.note.HTTPAddr = *it.HTTPAddr
 	}
-	if remove, err := writeNote(notePath(s.c.io.Env, abs), note); err != nil {
+	if remove, err := writeNote(notePath(s.c.io.Env, abs), s.note); err != nil {
 		s.log.Warn("broker stop NAME will not find this broker; broker stop --store does", "err", err)
 	} else {
 		s.clean = append(s.clean, remove)
@@ -349,6 +359,24 @@ func (s *serving) ready() error {
 	}
 	s.banner(it)
 	return tellReady(s.c, it)
+}
+
+// keepNote writes the note again after each change of roles, until ctx ends: broker
+// stop NAME/ID means who has the id now.
+func (s *serving) keepNote(ctx context.Context) {
+	for {
+		if st := s.broker.Status(); st.ID != s.note.BrokerID || st.Role.String() != s.note.Role {
+			s.note.BrokerID, s.note.Role = st.ID, st.Role.String()
+			if _, err := writeNote(notePath(s.c.io.Env, s.note.StoreDir), s.note); err != nil {
+				s.log.Warn("broker stop NAME/ID knows this broker by its former id; broker stop --store finds it", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.roles:
+		}
+	}
 }
 
 // close gives up what is left.
