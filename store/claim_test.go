@@ -140,7 +140,7 @@ func TestSyncThatLostIsMadeGood(t *testing.T) {
 	// The first start fails in the same way: the second has to know.
 	killed := mem.ProcessKillClone()
 	in = vfs.NewInjector(killed)
-	in.Fail(vfs.Fault{Op: vfs.OpSync, Path: "commitlog", Left: 1, Err: syscall.EIO, Lose: true})
+	in.Fail(vfs.Fault{Op: vfs.OpSync, Path: "commitlog", Err: syscall.EIO, Lose: true})
 	o = small(in)
 	o.SetPID(2)
 	if _, _, err := store.Open(o); err == nil {
@@ -183,5 +183,45 @@ func TestFailedMarkOfRetentionIsNotForgotten(t *testing.T) {
 	}
 	if err := s.Close(); err == nil {
 		t.Error("the store says that all is safe")
+	}
+}
+
+// TestStartHearsOfAllFailedSyncsAtOnce: a kernel tells of a failed sync of the whole disk once
+// for each file. That must not fail one start for each of them.
+func TestStartHearsOfAllFailedSyncsAtOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	in := vfs.NewInjector(mem)
+	o := small(in)
+	o.SetPID(1)
+	o.SetSyncAlone(1)
+	s, _ := open(t, o)
+	const n = 40
+	for i := range n {
+		putKeyed(t, s, fmt.Sprintf("t%d", i%4), fmt.Sprintf("%d %s", i, strings.Repeat("x", 400)))
+	}
+	in.Fail(vfs.Fault{Op: vfs.OpSyncDisk, Err: syscall.EIO, Left: 1, Lose: true})
+	if err := s.Mark(); err == nil || s.Writable() == nil {
+		t.Fatalf("a sync of the disk failed: mark says %v, and the store takes messages", err)
+	}
+	count := func(s *store.Store) (all int) {
+		for i := range 4 {
+			all += int(s.Queue(fmt.Sprintf("t%d", i), 0).Max())
+		}
+		return all
+	}
+	killed := mem.ProcessKillClone()
+	o = small(killed)
+	o.SetPID(2)
+	s, _ = open(t, o)
+	if got := count(s); got != n {
+		t.Errorf("after kill -9: %d messages, want %d", got, n)
+	}
+	lost := killed.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost})
+	o = small(lost)
+	o.SetPID(3)
+	s, _ = open(t, o)
+	defer closeStore(t, s)
+	if got := count(s); got != n {
+		t.Errorf("a power loss later: %d messages, want %d", got, n)
 	}
 }

@@ -34,7 +34,7 @@ func (s *Store) noSpace() {
 // background handles an error of work that nobody waits for.
 func (s *Store) background(what string, err error) {
 	if !s.passes(err) {
-		s.setSick(fmt.Errorf("%s: %w", what, err))
+		s.setSick(fmt.Errorf("%s: %w", what, s.unsynced(err)))
 	}
 }
 

@@ -252,10 +252,11 @@ func (s *Store) mark(clean bool) error {
 }
 
 // unsynced makes the store read-only if err is a failed sync, whoever asked for the mark: the
-// next one would succeed, with what the kernel dropped on no disk.
+// next one would succeed, with what the kernel dropped on no disk. A note tells the next start.
 func (s *Store) unsynced(err error) error {
 	var se *vfs.SyncError
 	if errors.As(err, &se) {
+		s.noteUnsafe(s.log.Flushed())
 		s.setSick(err)
 	}
 	return err

@@ -44,6 +44,9 @@ func (s *Store) open(rec *Recovery) error {
 	if err := s.openDisk(); err != nil {
 		return err
 	}
+	if err := s.hearOut(); err != nil {
+		return err
+	}
 	cut, err := s.resumeCut(rec)
 	if err != nil {
 		return fmt.Errorf("finish a cut of the log: %w", err)

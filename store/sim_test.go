@@ -20,6 +20,7 @@ import (
 
 var (
 	simSeeds = flag.Int("sim.seeds", 2000, "seeds of the simulation of crashes")
+	simFrom  = flag.Int64("sim.from", 0, "the first of them")
 	simSeed  = flag.Int64("sim.seed", -1, "run one seed of it, and say what happens")
 )
 
@@ -40,12 +41,14 @@ func TestCrashSim(t *testing.T) {
 	if testing.Short() || raceDetector {
 		n /= 10
 	}
+	end := *simFrom + n
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // all garbage is small and short-lived
 	var next atomic.Int64
+	next.Store(*simFrom)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
+			for seed := next.Add(1) - 1; seed < end && !t.Failed(); seed = next.Add(1) - 1 {
 				simFailure(t, uint64(seed), newSim(uint64(seed), false).run())
 			}
 		})
@@ -127,7 +130,7 @@ type sim struct {
 	dead    *vfs.Mem        // what the crash left; the life is over
 	quiet   bool            // the checks read; no crashes then
 	faulty  bool            // the disk failed, or may, in this life
-	last    bool            // no more faults
+	last    bool            // the last lives: no more faults within a start
 	keep    store.Retention // Keep is 0: nothing is ever deleted
 	floor   int64           // the log began there once: it never begins earlier again
 
@@ -304,6 +307,9 @@ func (w *sim) open() bool {
 	w.o.SetPID(w.pid)
 	w.o.SetSyncAlone(1 + 63*(w.pid%2)) // every other process syncs all queues at once
 	w.say("open, process %d, sync flush %v", w.pid, w.o.SyncFlush)
+	if w.crashIn == 0 && !w.last && w.rng.IntN(8) == 0 {
+		w.fault()
+	}
 	s, rec, err := store.Open(w.o)
 	if w.dead == nil && err != nil && w.faulty {
 		w.say("  %v", err)

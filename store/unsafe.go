@@ -16,7 +16,8 @@ import (
 // later sync writes: the kernel takes them for written (fsync(2), "EIO"). A process that
 // starts after that cannot see it. So the one that met the failure notes it in the side
 // file "unsafe", and the next start writes the log from there on over itself before it
-// syncs it and calls it safe. The note has to outlive the process only: after the death of the
+// syncs it and calls it safe. So it is with failed syncs of queues and index, which are
+// then made again from where they were safe. The note has to outlive the process only: after the death of the
 // machine, what can be read is what the disk has.
 // A process killed between the failure and the note takes it along: then messages that nobody
 // was told to be safe may be taken for it.
@@ -24,6 +25,47 @@ import (
 const unsafeHead = "mqctl-unsafe 1"
 
 func (s *Store) unsafeFile() string { return filepath.Join(s.ownDir, "unsafe") }
+
+// hearOut lets the kernel tell of all syncs that failed before a start, if there is a note
+// of one. It tells of each file once, to the first who syncs it: if what this start writes were
+// synced by that, each start would fail by another file.
+func (s *Store) hearOut() error {
+	from, err := s.readUnsafe()
+	if from < 0 || err != nil {
+		return err
+	}
+	_ = s.hearFile(s.checkpointFile()) // what a failed sync says is known
+	for _, dir := range []string{s.opt.CommitLogDir, s.queueDir, s.batchDir(), s.extDir(), s.indexDir()} {
+		if err := s.hearDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) hearDir(dir string) error {
+	entries, err := s.opt.FS.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name)
+		if !e.Dir {
+			_ = s.hearFile(name)
+		} else if err := s.hearDir(name); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) hearFile(name string) error {
+	f, err := s.opt.FS.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
 
 // syncFailed notes that the log is not safe from where the last sync ended.
 func (s *Store) syncFailed(err error) error {
