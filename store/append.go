@@ -24,7 +24,11 @@ func (s *Store) AppendAll(b *Batch) {
 		s.stats.add(b, begin)
 		return
 	}
-	for done := 0; done < len(b.Items); {
+	done := 0
+	if b.joins() && s.join(b) {
+		done = len(b.Items)
+	}
+	for done < len(b.Items) {
 		s.appendMu.Lock()
 		done = s.appendLocked(b, done)
 		s.appendMu.Unlock()

@@ -20,6 +20,7 @@ type Batch struct {
 	badGroup int32   // a client batch of which an item was refused
 	badWhy   Status
 	end      record.PhysOffset
+	joined   joined
 	found    Properties // of the message being added
 
 	store *Store       // whose memory this is; nil while the batch is empty

@@ -74,8 +74,8 @@
 // # Locks
 //
 // In this order: rawState.mu, retainer.turn, keeper.mu, the dispatch lock (dispatcher.mu), the append lock
-// (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log
-// are leaves. No file is synced, made or removed under the append lock; under
+// (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log, and
+// joiner.mu, are leaves. No file is synced, made or removed under the append lock; under
 // the dispatch lock only DeleteTopic does. A cut of a replica's log holds all of
 // them: nobody sends to a replica.
 package store

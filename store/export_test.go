@@ -79,3 +79,21 @@ func (s *Store) DropTail() { s.log.DropTail() }
 
 // Kill lets go of the lock and nothing else, as the death of the process does.
 func (s *Store) Kill() error { return s.lock.Close() }
+
+// AppendJoined appends small batches together, as AppendAll does with those that
+// several connections have at one time, and says whether it could.
+func (s *Store) AppendJoined(all ...*Batch) bool {
+	s.appendMu.Lock()
+	s.appendJoined(all)
+	s.appendMu.Unlock()
+	s.dispatch()
+	for _, b := range all {
+		if !b.joined.done.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// Hope makes the next small batches wait for others.
+func (s *Store) Hope() { s.joiner.hope.Store(1 << 30) }

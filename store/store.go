@@ -48,8 +48,9 @@ type Store struct {
 
 	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
 	lastMillis int64      // newest store time given out; guarded by appendMu
-	batches    sync.Pool  // of *Batch
-	bursts     sync.Pool  // of *batchMemory
+	joiner     joiner
+	batches    sync.Pool // of *Batch
+	bursts     sync.Pool // of *batchMemory
 
 	flush         flusher
 	storedMillis  atomic.Int64 // store time of the newest record
