@@ -50,6 +50,7 @@ func (s *Store) join(b *Batch) (done bool) {
 	if j.hope.Load() == 0 && j.turn.Add(1)%joinTry != 0 {
 		return false
 	}
+	b.joined.done.Store(false)
 	j.mu.Lock()
 	j.listed = append(j.listed, b)
 	j.mu.Unlock()
