@@ -41,6 +41,10 @@ type Range struct {
 	From, To int64
 	Sum      uint32 // in the answer; Known false if the master has not all of it
 	Known    bool
+	// LostFrom and LostTo are the stretch around From whose messages the master has lost,
+	// a hole of its log: no sum says anything there. Both 0: none.
+	LostFrom int64 `json:",omitempty"`
+	LostTo   int64 `json:",omitempty"`
 }
 
 // AttachReply is the master's answer.
@@ -109,6 +113,10 @@ func (m *Master) sums(asked []Range) []Range {
 	for i, r := range asked {
 		out[i] = Range{From: r.From, To: r.To}
 		if r.From < 0 || r.To <= r.From || r.To-r.From > maxSumBytes {
+			continue
+		}
+		if from, to, lost := m.o.Log.Lost(record.PhysOffset(r.From)); lost {
+			out[i].LostFrom, out[i].LostTo = int64(from), int64(to)
 			continue
 		}
 		sum, err := m.o.Log.RawSum(record.PhysOffset(r.From), record.PhysOffset(r.To))

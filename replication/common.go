@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -52,67 +53,166 @@ func lastSpan(log Log) (Range, bool, error) {
 	return Range{From: s.from, To: s.from + compare}, true, err
 }
 
+// mostRounds bounds the questions of one comparison: sixteen records each.
+const mostRounds = 1000
+
+// sameness is how far our log is the same as the master's.
+type sameness struct {
+	end      int64 // what lies before it is the same
+	verified bool  // at least one record is
+	// lost: of all that lies behind end one of the two has lost the messages, up to
+	// lostTo at least, so nothing says that the logs differ.
+	lost   bool
+	lostTo int64
+}
+
 // common finds how far our log is the same as the master's, by a search among our
 // records in [lo, hi), sixteen at a time. A record that is the same there proves
 // that all before it is the same, since logs only grow, and each record holds its
-// own position and time. verified is false if no record is the same.
+// own position and time. Where either side has a hole nothing is compared: what the
+// other one has there may be the good copy.
 //
 // Invariants: what ends at or before lo is the same, or lo is where it began; what
-// begins at or after hi is not the same.
-func common(ctx context.Context, log Log, ask probe, lo, hi int64) (end int64, verified bool, err error) {
-	for lo < hi {
-		spans, ranges, err := candidates(log, lo, hi)
-		if err != nil || len(spans) == 0 {
-			return lo, verified, err
+// begins at or after hi is not the same, or hi is the end.
+func common(ctx context.Context, log Log, ask probe, lo, hi int64) (sameness, error) {
+	var lost stretches
+	top, verified := hi, false
+	for rounds := 0; lo < hi; rounds++ {
+		out := sameness{end: lo, verified: verified}
+		if rounds == mostRounds {
+			return out, fmt.Errorf("the comparison came to no end between %d and %d: both logs are damaged in too many places", lo, hi)
 		}
-		got, err := ask(ctx, ranges)
+		at, err := candidates(log, lo, hi, &lost)
 		if err != nil {
-			return lo, verified, err
+			return out, err
 		}
-		if len(got) != len(ranges) {
-			return lo, verified, errors.New("the master did not answer for each stretch that it was asked about")
+		if len(at) == 0 {
+			if end := lost.around(lo); end >= hi { // nothing is left to be compared
+				out.lost, out.lostTo = hi == top, end
+				return out, nil
+			}
+			continue // a hole of our own was met
 		}
-		for i, s := range spans {
-			sum, err := log.RawSum(record.PhysOffset(ranges[i].From), record.PhysOffset(ranges[i].To))
-			if err != nil {
-				return lo, verified, err
-			}
-			if !got[i].Known || got[i].Sum != sum {
-				hi = s.from
-				break
-			}
-			lo, verified = s.to, true
+		if lo, hi, verified, err = narrow(ctx, log, ask, at, lo, hi, verified, &lost); err != nil {
+			return out, err
 		}
 	}
-	return lo, verified, nil
+	return sameness{end: lo, verified: verified}, nil
 }
 
-// candidates chooses records of [lo, hi), spread evenly; lo is where one begins.
-func candidates(log Log, lo, hi int64) (spans []span, ranges []Range, err error) {
+// narrow asks about the records that begin at at.
+func narrow(ctx context.Context, log Log, ask probe, at []int64, lo, hi int64, verified bool, lost *stretches) (int64, int64, bool, error) {
+	spans, ranges := make([]span, len(at)), make([]Range, len(at))
+	for i, p := range at {
+		s, compare, err := spanAt(log, p)
+		if err != nil {
+			return lo, hi, verified, err
+		}
+		spans[i], ranges[i] = s, Range{From: p, To: p + compare}
+	}
+	got, err := ask(ctx, ranges)
+	if err != nil {
+		return lo, hi, verified, err
+	}
+	if len(got) != len(ranges) {
+		return lo, hi, verified, errors.New("the master did not answer for each stretch that it was asked about")
+	}
+	for i, s := range spans {
+		if g := &got[i]; g.LostTo > s.from && g.LostFrom <= s.from {
+			lost.add(g.LostFrom, g.LostTo)
+			continue
+		}
+		sum, err := log.RawSum(record.PhysOffset(ranges[i].From), record.PhysOffset(ranges[i].To))
+		if err != nil {
+			return lo, hi, verified, err
+		}
+		if !got[i].Known || got[i].Sum != sum {
+			return lo, s.from, verified, nil
+		}
+		lo, verified = s.to, true
+	}
+	return lo, hi, verified, nil
+}
+
+// candidates chooses records of [lo, hi) outside of lost, spread evenly; lo is where
+// one begins. It adds to lost what it meets of our own holes.
+func candidates(log Log, lo, hi int64, lost *stretches) ([]int64, error) {
+	gaps, total := lost.gaps(lo, hi)
 	var at []int64
 	const parts = 17
 	for i := range int64(parts) {
-		p := hi - 1
+		left := total - 1
 		if i < parts-1 {
-			p = lo + int64(float64(hi-lo)*float64(i)/parts)
+			left = int64(float64(total) * float64(i) / parts)
 		}
-		r, ok, err := log.RecordBefore(record.PhysOffset(p))
-		if err != nil {
-			return nil, nil, err
+		for _, g := range gaps {
+			if n := g.to - g.from; left >= n {
+				left -= n
+				continue
+			}
+			r, ok, err := log.RecordBefore(record.PhysOffset(g.from + left))
+			if err != nil {
+				return nil, err
+			}
+			if !ok || int64(r) < g.from {
+				r = record.PhysOffset(g.from) // where a hole ends a record begins
+			}
+			if from, to, own := log.Lost(r); own {
+				lost.add(int64(from), int64(to))
+			} else {
+				at = append(at, int64(r))
+			}
+			break
 		}
-		if !ok || int64(r) < lo {
-			r = record.PhysOffset(lo)
-		}
-		at = append(at, int64(r))
 	}
 	slices.Sort(at)
-	for _, p := range slices.Compact(at) {
-		s, compare, err := spanAt(log, p)
-		if err != nil {
-			return nil, nil, err
+	return slices.Compact(at), nil
+}
+
+// stretches are parts of a log, in order and apart.
+type stretches []span
+
+// add takes [from, to) in.
+func (x *stretches) add(from, to int64) {
+	out := make(stretches, 0, len(*x)+1)
+	for _, s := range *x {
+		if s.to < from || s.from > to {
+			out = append(out, s)
+			continue
 		}
-		spans = append(spans, s)
-		ranges = append(ranges, Range{From: p, To: p + compare})
+		from, to = min(from, s.from), max(to, s.to)
 	}
-	return spans, ranges, nil
+	out = append(out, span{from, to})
+	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	*x = out
+}
+
+// around is the end of the stretch that holds p; p if none does.
+func (x *stretches) around(p int64) int64 {
+	for _, s := range *x {
+		if s.from <= p && p < s.to {
+			return s.to
+		}
+	}
+	return p
+}
+
+// gaps are what of [lo, hi) lies in none, and how many bytes that is.
+func (x *stretches) gaps(lo, hi int64) (out []span, total int64) {
+	for _, s := range *x {
+		if s.to <= lo || s.from >= hi {
+			continue
+		}
+		if s.from > lo {
+			out = append(out, span{lo, s.from})
+		}
+		lo = max(lo, s.to)
+	}
+	if lo < hi {
+		out = append(out, span{lo, hi})
+	}
+	for _, g := range out {
+		total += g.to - g.from
+	}
+	return out, total
 }

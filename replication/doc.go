@@ -24,7 +24,8 @@
 // magic, size, own position and body checksum. Before it connects to a master of
 // ours it compares sums of its newest records (Attach); with an Apache master it
 // compares the bytes of its last record. If they differ it stops, says so, and
-// asks again every ten seconds.
+// asks again every ten seconds. Where either side has a hole, or what fills one,
+// nothing is compared: the other one may have the good copy, and keeps it.
 //
 // # The stream
 //

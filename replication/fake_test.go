@@ -25,6 +25,7 @@ type memLog struct {
 	asides  []store.Aside
 	fail    error // of the next appends
 	fsyncs  int
+	holes   []span
 }
 
 func newMemLog(seg int64) *memLog { return &memLog{seg: seg} }
@@ -221,7 +222,7 @@ func (l *memLog) bytes() []byte {
 func (l *memLog) clone() *memLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &memLog{seg: l.seg, min: l.min, b: append([]byte(nil), l.b...), starts: append([]int64(nil), l.starts...)}
+	return &memLog{seg: l.seg, min: l.min, b: append([]byte(nil), l.b...), starts: append([]int64(nil), l.starts...), holes: append([]span(nil), l.holes...)}
 }
 
 func TestMemLog(t *testing.T) {
@@ -232,4 +233,52 @@ func TestMemLog(t *testing.T) {
 	if l.end() < 2*4096 || len(l.starts) < 100 {
 		t.Fatal(l.end(), len(l.starts))
 	}
+}
+
+// Lost is the hole around p.
+func (l *memLog) Lost(p record.PhysOffset) (from, to record.PhysOffset, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.holes {
+		if h.from <= int64(p) && int64(p) < h.to {
+			return record.PhysOffset(h.from), record.PhysOffset(h.to), true
+		}
+	}
+	return 0, 0, false
+}
+
+// AppendLost appends one record that says that its messages are lost.
+func (l *memLog) AppendLost(to record.PhysOffset) error {
+	end := l.Positions().Max
+	n, err := l.AppendRaw(lostRecord(int64(end), int64(to)))
+	if err == nil && end+record.PhysOffset(n) != to {
+		err = errors.New("not filled")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holes = append(l.holes, span{int64(end), int64(to)})
+	return err
+}
+
+// lostRecord is what fills a hole within one segment.
+func lostRecord(from, to int64) []byte {
+	topic := []byte("MQCTL_DAMAGED")
+	rec, err := record.AppendDraft(nil, &record.Draft{Topic: topic, Body: make([]byte, int(to-from)-record.MinSize-len(topic)),
+		SysFlag: record.FlagRollback, StoreHost: netip.MustParseAddrPort("0.0.0.0:0"), BornHost: netip.MustParseAddrPort("0.0.0.0:0")})
+	if err != nil {
+		panic(err)
+	}
+	record.Patch(rec, 0, record.PhysOffset(from), 1)
+	return rec
+}
+
+// holed is a copy that has lost the records from the i-th to before the j-th; it
+// reads as a store's log does.
+func holed(l *memLog, i, j int) *memLog {
+	l = l.clone()
+	from, to := l.starts[i], l.starts[j]
+	copy(l.b[from-l.min:], lostRecord(from, to))
+	l.starts = append(l.starts[:i+1:i+1], l.starts[j:]...)
+	l.holes = append(l.holes, span{from, to})
+	return l
 }

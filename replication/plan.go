@@ -67,7 +67,9 @@ func (s *Slave) plan(ctx context.Context, addr string) (plan, error) {
 	}
 	end := int64(s.o.Log.Positions().Max)
 	if end > a.End || len(a.Sums) != 1 || !a.Sums[0].Known || a.Sums[0].Sum != sum {
-		return p, s.differs(ctx, addr, a)
+		if err := s.differs(ctx, addr, a); err != nil {
+			return p, err
+		}
 	}
 	p.report, p.first = end, end
 	return p, s.settle(ctx)
@@ -148,13 +150,16 @@ func (s *Slave) differs(ctx context.Context, addr string, a AttachReply) error {
 		}
 		return got.Sums, err
 	}
-	same, verified, err := common(ctx, s.o.Log, ask, lo, min(end, a.End))
+	c, err := common(ctx, s.o.Log, ask, lo, min(end, a.End))
+	same := c.end
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare with the master's log: %w", err)
 	case same >= end:
 		return errAgain // it has grown past us meanwhile
-	case !verified:
+	case c.verified && c.lost && end <= a.End:
+		return s.passHole(same, end, min(c.lostTo, a.End))
+	case !c.verified:
 		return alarm(Diverged, "this log, %d to %d, has not one record in common with the master's, %d to %d: "+
 			"it follows the wrong master, or has the wrong store. Give it an empty store to copy the master's", pos.Min, end, a.Min, a.End)
 	}
@@ -169,6 +174,21 @@ func (s *Slave) differs(ctx context.Context, addr string, a AttachReply) error {
 		return errAgain
 	}
 	return tailAlarm(same, end, a.End)
+}
+
+// passHole follows a master although our newest records, from same on, cannot be
+// compared: one of the two lost them, and up to there the logs are the same. If the
+// master's hole goes on behind our end, the log continues as it would be if it were
+// copied: with records that say that their messages are lost. What we have stays.
+func (s *Slave) passHole(same, end, to int64) error {
+	s.o.Slog.Warn("the end of this log cannot be compared: one of the replicas lost the messages there", "from", same, "to", max(end, to))
+	if end >= to {
+		return nil
+	}
+	if err := s.o.Log.AppendLost(record.PhysOffset(to)); err != nil {
+		return alarm(Failed, "the master has lost what lies between %d and %d, and the log here cannot go on behind that: %w", same, to, err)
+	}
+	return errAgain
 }
 
 func tailAlarm(same, end, masterEnd int64) error {
@@ -208,7 +228,9 @@ func (s *Slave) planForeign(ctx context.Context, addr string, has bool) (plan, e
 		return p, alarm(Failed, "the own log cannot be read: %w", err)
 	}
 	if ownEnd > end || rec != nil && !bytes.Equal(own, rec) || rec == nil && int64(at) >= lo {
-		return p, s.differsForeign(ctx, addr, lo, end)
+		if err := s.differsForeign(ctx, addr, lo, end); err != nil {
+			return p, err
+		}
 	}
 	p.report, p.first = ownEnd, ownEnd
 	return p, s.settle(ctx)
@@ -253,13 +275,16 @@ func (s *Slave) differsForeign(ctx context.Context, addr string, lo, end int64) 
 		return out, nil
 	}
 	pos := s.o.Log.Positions()
-	same, verified, err := common(ctx, s.o.Log, ask, max(int64(pos.Min), lo), min(int64(pos.Max), end))
+	c, err := common(ctx, s.o.Log, ask, max(int64(pos.Min), lo), min(int64(pos.Max), end))
+	same := c.end
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare with the master's log: %w", err)
 	case same >= int64(pos.Max):
 		return errAgain
-	case !verified:
+	case c.verified && c.lost && int64(pos.Max) <= end:
+		return s.passHole(same, int64(pos.Max), int64(pos.Max))
+	case !c.verified:
 		return alarm(Diverged, "this log, %d to %d, has not one record in common with the master's, %d to %d: "+
 			"it follows the wrong master, or has the wrong store. Give it an empty store to copy the master's", pos.Min, pos.Max, lo, end)
 	}

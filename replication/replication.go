@@ -22,6 +22,8 @@ type Log interface {
 	LastRecord() (record.PhysOffset, bool)
 	RecordBefore(p record.PhysOffset) (record.PhysOffset, bool, error)
 	Message(dst []byte, p record.PhysOffset) ([]byte, error)
+	Lost(p record.PhysOffset) (from, to record.PhysOffset, ok bool)
+	AppendLost(to record.PhysOffset) error
 }
 
 var _ Log = (*store.Store)(nil)

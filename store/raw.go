@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -203,6 +204,75 @@ func (s *Store) RawFile(p record.PhysOffset, most int64) (r RawRange, ok bool, e
 		return RawRange{}, false, nil
 	}
 	return RawRange{File: seg.File(), Offset: offset, Len: n, segment: seg}, true, nil
+}
+
+// Lost is the stretch around p whose messages this store has lost: a hole, or the
+// record that fills one. Another replica may have them, so what is there says nothing
+// about whether two logs are the same. A record that is whole but for the position it
+// states is not lost.
+func (s *Store) Lost(p record.PhysOffset) (from, to record.PhysOffset, ok bool) {
+	if h, in := s.log.HoleFrom(int64(p)); in && h.From <= int64(p) {
+		return record.PhysOffset(h.From), record.PhysOffset(h.To), !h.Kept
+	}
+	at, found, err := s.RecordBefore(p)
+	if err != nil || !found {
+		return 0, 0, false
+	}
+	head := make([]byte, record.MinSize)
+	n, err := s.ReadRaw(head, at)
+	if err != nil || n < len(head) || !record.RolledBack(head) {
+		return 0, 0, false
+	}
+	rec, err := s.Message(nil, at)
+	if err != nil {
+		return 0, 0, false
+	}
+	v, err := record.Parse(rec)
+	if err != nil || !bytes.HasPrefix([]byte(commitlog.FillTopic), v.Topic()) {
+		return 0, 0, false
+	}
+	to = at + record.PhysOffset(v.Size())
+	if p >= to { // what follows up to the end of the file is no record
+		to = record.PhysOffset(s.log.SegmentEnd(int64(at)))
+	}
+	return at, to, p < to
+}
+
+// AppendLost appends records to a replica's log, up to the position to, that say that
+// their messages are lost (FillHoles): its master has a hole there, and goes on
+// behind it.
+func (s *Store) AppendLost(to record.PhysOffset) error {
+	end := s.log.End()
+	millis := int64(1)
+	if p, ok := s.LastRecord(); ok {
+		rec, err := s.Message(nil, p)
+		if err != nil {
+			return err
+		}
+		v, err := record.Parse(rec)
+		if err != nil {
+			return err
+		}
+		millis = max(millis, v.StoreMillis())
+	}
+	var left []byte // what is no whole record yet
+	for pos := end; pos < int64(to); {
+		piece, err := s.log.Filling(end, int64(to), pos, millis)
+		if err != nil {
+			return err
+		}
+		pos += int64(len(piece))
+		left = append(left, piece...)
+		n, err := s.AppendRaw(left)
+		if err != nil {
+			return err
+		}
+		left = append(left[:0], left[n:]...)
+	}
+	if got := s.log.End(); got != int64(to) {
+		return fmt.Errorf("the log ends at %d after it was filled up to %d", got, to)
+	}
+	return nil
 }
 
 // sumBytes is how much RawSum reads at once.

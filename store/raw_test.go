@@ -356,3 +356,46 @@ func TestPropertiesParse(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendLost: a replica whose master has a hole from the replica's end on, over
+// the ends of files too, goes on behind it with a log that can be walked; what fills it
+// counts as lost, and nothing else does.
+func TestAppendLost(t *testing.T) {
+	m, all := master(t, 100)
+	starts := []int64{}
+	for p := int64(0); p < int64(len(all)); {
+		starts = append(starts, p)
+		size := int64(all[p])<<24 | int64(all[p+1])<<16 | int64(all[p+2])<<8 | int64(all[p+3])
+		p += size
+	}
+	closeStore(t, m)
+	for _, r := range [][2]int{{3, 4}, {3, 40}, {10, 99}, {50, 51}} {
+		from, to := starts[r[0]], starts[r[1]]
+		s, _ := open(t, replica(vfs.NewMem()))
+		rng := rand.New(rand.NewPCG(1, 2))
+		feed(t, s, all[:from], rng, 3000)
+		if err := s.AppendLost(record.PhysOffset(to)); err != nil {
+			t.Fatalf("%v: %v", r, err)
+		}
+		feed(t, s, all[to:], rng, 3000)
+		if got := s.Positions(); int64(got.Max) != int64(len(all)) {
+			t.Fatalf("%v: %+v, %d", r, got, len(all))
+		}
+		for i, p := range starts {
+			f, e, lost := s.Lost(record.PhysOffset(p))
+			if want := i >= r[0] && i < r[1]; lost != want && !blankAt(all, p) || lost && (int64(f) > p || int64(e) <= p || int64(f) < from || int64(e) > to) {
+				t.Errorf("%v: record %d at %d: lost %v, %d to %d", r, i, p, lost, f, e)
+			}
+		}
+		if got := rawBytes(t, s); !bytes.Equal(got[:from], all[:from]) || !bytes.Equal(got[to:], all[to:]) {
+			t.Errorf("%v: what is not lost differs", r)
+		}
+		closeStore(t, s)
+	}
+}
+
+// blankAt says whether the end of a file begins at p.
+func blankAt(log []byte, p int64) bool {
+	_, ok := record.Blank(log[p:])
+	return ok
+}

@@ -107,6 +107,12 @@ func (v View) PhysOffset() PhysOffset { return PhysOffset(v.int64At(physOffsetAt
 // SysFlag has the Flag bits.
 func (v View) SysFlag() int32 { return v.int32At(sysFlagAt) }
 
+// RolledBack says whether a record's head, its first MinSize bytes, has the bits of a
+// transaction that was rolled back.
+func RolledBack(head []byte) bool {
+	return len(head) >= MinSize && View{raw: head}.SysFlag()&FlagRollback == FlagRollback
+}
+
 // BornMillis is the producer's clock, Unix milliseconds.
 func (v View) BornMillis() int64 { return v.int64At(bornMillisAt) }
 

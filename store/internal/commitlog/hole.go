@@ -86,6 +86,16 @@ func (l *Log) ReadView(dst []byte, pos int64) (n int, ok bool, err error) {
 	return copy(dst, piece[pos-at:]), true, nil
 }
 
+// Filling is what would fill a hole [from, to) from pos on: the rest of one record, or
+// of a segment, at most. It must not be changed.
+func (l *Log) Filling(from, to, pos, storeMillis int64) ([]byte, error) {
+	at, piece, err := l.filler(Hole{From: from, To: to, StoreMillis: storeMillis}, pos)
+	if err != nil {
+		return nil, err
+	}
+	return piece[pos-at:], nil
+}
+
 // filler is what Fill writes at pos, which lies in h: one record, or the end of
 // a segment.
 func (l *Log) filler(h Hole, pos int64) (at int64, piece []byte, err error) {
