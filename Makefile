@@ -52,7 +52,7 @@ bench: ## Go benchmarks, then a broker of its own process under load; the origin
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
 	$(MAKE) bench-load
 
-bench-load: ## brokers and pairs of brokers under load; then the copy of a log of CATCHUP messages to an empty slave: 4 GiB, for which 15 GB of disk are needed
+bench-load: ## brokers and pairs of brokers under load; commands; then the copy of a log of CATCHUP messages to an empty slave: 4 GiB, for which 15 GB of disk are needed
 	@if command -v java >/dev/null && command -v mvn >/dev/null && $(MAKE) -s compat-java-files; then \
 	  export MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes; tags=java; \
 	else \
@@ -60,6 +60,7 @@ bench-load: ## brokers and pairs of brokers under load; then the copy of a log o
 	fi; \
 	cd testdata/compat && \
 	$(GO) test -tags "$$tags" -run '^$$' -bench 'Load(Send|Pull|PairSync|PairAsync)' -benchtime 300000x -timeout 60m . && \
+	$(GO) test -tags "$$tags" -run '^$$' -bench Command -benchtime 10x -timeout 60m . && \
 	$(GO) test -tags "$$tags" -run '^$$' -bench LoadPairCatchUp -benchtime $(CATCHUP)x -timeout 60m .
 
 benchcmp: ## benchmarks of this tree against a commit: make benchcmp OLD=ref

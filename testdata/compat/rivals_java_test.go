@@ -3,6 +3,7 @@
 package compat
 
 import (
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -38,5 +39,13 @@ func rivalPairs(b *testing.B, sync bool) []loadPair {
 		addr, s := apacheBrokerWith(b, "apache", far.namesrv, filepath.Join(b.TempDir(), "slave"), 1024,
 			"brokerId=1", "brokerRole=SLAVE", "brokerIP2=127.0.0.1")
 		return &loadSlave{addr, s.cmd.Process.Pid, func() { s.stop(syscall.SIGKILL) }}
+	}}}
+}
+
+// mqadminCommands are commands of the original's tool to measure beside ours.
+func mqadminCommands(b *testing.B, namesrv string) []namedCommand {
+	dir := b.TempDir()
+	return []namedCommand{{"clusterList", func() *exec.Cmd {
+		return javaCommand(dir, 512, nil, "org.apache.rocketmq.tools.command.MQAdminStartup", "clusterList", "-n", namesrv)
 	}}}
 }

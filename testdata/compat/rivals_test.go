@@ -8,3 +8,5 @@ import "testing"
 func rivals(*testing.B, []string) []loadTarget { return nil }
 
 func rivalPairs(*testing.B, bool) []loadPair { return nil }
+
+func mqadminCommands(*testing.B, string) []namedCommand { return nil }
