@@ -31,6 +31,7 @@ public class Compat {
                 case "consume" -> consume(args[1], args[2], args[3], args[4], Integer.parseInt(args[5]), args[6]);
                 case "hold" -> hold(args[1], args[2], args[3]);
                 case "follow" -> follow(args[1], args[2], args[3], Long.parseLong(args[4]));
+                case "load" -> load(args[1], args[2], Long.parseLong(args[3]), Integer.parseInt(args[4]));
                 case "admin" -> admin();
                 default -> throw new IllegalArgumentException(args[0]);
             }
@@ -188,6 +189,26 @@ public class Compat {
         while (true) {
             Thread.sleep(1000);
         }
+    }
+
+    /** Sends one message after the other, every so many milliseconds, until its input ends: "sent ID STATUS MILLIS" or "failed MILLIS WHY". */
+    static void load(String namesrv, String topic, long every, int retries) throws Exception {
+        DefaultMQProducer p = new DefaultMQProducer("java-load");
+        p.setNamesrvAddr(namesrv);
+        p.setInstanceName("d" + System.nanoTime());
+        p.setRetryTimesWhenSendFailed(retries);
+        p.start();
+        for (int i = 0; System.in.available() == 0; i++) {
+            long begin = System.nanoTime();
+            try {
+                SendResult r = p.send(new Message(topic, "TagL", ("load-" + i).getBytes(StandardCharsets.UTF_8)));
+                line("sent %s %s %d", r.getMsgId(), r.getSendStatus(), (System.nanoTime() - begin) / 1000000);
+            } catch (Exception e) {
+                line("failed %d %s", (System.nanoTime() - begin) / 1000000, e.toString().replace('\n', ' '));
+            }
+            Thread.sleep(every);
+        }
+        p.shutdown();
     }
 
     /** Runs the mqadmin commands of its input, one a line, in this one process; a line "--end" follows each. */
