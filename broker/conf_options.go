@@ -153,7 +153,7 @@ func (c *Config) checkRole(fail func(key, why, try string)) {
 	case id < 0:
 		fail("brokerId", fmt.Sprintf("%d is negative", id), "a master has 0, its slaves 1, 2 and so on")
 	case role == Slave.String() && id == 0:
-		fail("brokerId", "0 is the id of a master, but brokerRole is SLAVE", "give each slave of a name an id of its own, from 1 (or --id)")
+		fail("brokerId", "0 is the id of a master, but brokerRole is SLAVE", "brokerId=1, or --id 1: each slave of a name has an id of its own")
 	case role != Slave.String() && id != 0:
 		fail("brokerId", fmt.Sprintf("%d is the id of a slave, but brokerRole is %s", id, role), "set brokerRole=SLAVE (or --role slave), or brokerId=0")
 	case role == Slave.String() && c.Value("namesrvAddr") == "" && c.Value("haMasterAddress") == "" && !c.Bool("nameserver.embedded.enable"):

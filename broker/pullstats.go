@@ -268,10 +268,19 @@ type pullFigures struct {
 	coveredMillis int64
 }
 
-// followed says whether clients go where they are sent: nil where nothing shows it.
+// followed says whether clients go where they are sent: nil where nothing shows it,
+// as when the group's settings name a broker that cannot serve: staying here is then
+// all that clients were told, and no proof of anything.
 func (f *pullFigures) followed() *bool {
 	if f.pulls == 0 || f.why == slaveReadDisabled {
 		return nil
+	}
+	switch f.why {
+	case brokerIDMissing, slaveDead, slaveUnreadable, slaveBehind:
+		if f.sent == 0 {
+			return nil
+		}
+	default:
 	}
 	yes := f.stayed*2 <= f.sent
 	return &yes

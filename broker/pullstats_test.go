@@ -81,6 +81,11 @@ func TestPullStatsFollowed(t *testing.T) {
 			}
 		}, "true"},
 		{"nothing was suggested", func(s *pullStats) { noted(s, 1, "g", 1, 0, pullAnswer{why: slaveReadDisabled}) }, "nil"},
+		{"the named broker serves no reads", func(s *pullStats) { noted(s, 1, "g", 1, 0, pullAnswer{why: slaveUnreadable}) }, "nil"},
+		{"it stopped serving", func(s *pullStats) {
+			noted(s, 1, "g", 1, 0, there(8))
+			noted(s, 2, "g", 1, 80, pullAnswer{why: slaveDead})
+		}, "true"},
 	}
 	for _, c := range cases {
 		s := newPullStats(time.Minute, 0)

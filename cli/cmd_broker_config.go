@@ -215,7 +215,7 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 		if _, known := lookupKey(key); !known && !c.on("force-unknown") {
 			m := usage("UNKNOWN_KEY", "unknown key %q; nothing was sent", key)
 			if near := nearestKey(key); near != "" {
-				m.offer(near)
+				m.offer(near, "mqctl broker config explain "+near)
 			}
 			if !c.old {
 				m.offer("--force-unknown sends it all the same")

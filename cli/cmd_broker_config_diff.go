@@ -23,7 +23,7 @@ func brokerConfigDiffCommand() *command {
 		run: runConfigDiff, schema: "mqctl.broker.config.diff/v1", exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse, ExitBadConfig},
 		examples: []string{"mqctl broker config diff broker-a/0 broker-a/1", "mqctl broker config diff broker-a/0 --file /etc/rocketmq/broker-a.toml"},
 		flags: []flagSpec{
-			{key: "file", letter: "f", meta: "FILE", complete: "file", help: "compare with the settings that a file makes"},
+			{key: "file", letter: "f", meta: "FILE", complete: "file", help: "compare with a file: what it sets, and what the broker was given besides"},
 			{key: "all", kind: kindBool, help: "also what differs by its nature: names, ids, roles, addresses, folders"},
 		},
 		view: view{
@@ -98,10 +98,45 @@ func runConfigDiff(ctx context.Context, c *call) (*result, error) {
 		}
 		r.add(it)
 	}
+	if file != "" {
+		if err := c.addUnlisted(ctx, r, left, inFile); err != nil {
+			return nil, err
+		}
+	}
 	if len(r.items) > 0 {
 		r.exit = ExitConditionFalse
 	}
 	return r, nil
+}
+
+// addUnlisted adds what somebody set at the broker and the file says nothing of:
+// a start with that file would lose it. Only brokers of this program know where
+// their values came from; flags and variables of the start are no difference.
+func (c *call) addUnlisted(ctx context.Context, r *result, left, inFile map[string]string) error {
+	targets, err := c.client.Targets(ctx, admin.Selector{Cluster: c.str("cluster"), Broker: c.arg(0)})
+	if err != nil || len(targets) != 1 {
+		return c.explain(err)
+	}
+	v, err := c.client.InspectConfig(ctx, targets[0].Addr)
+	var refused *admin.Refused
+	switch {
+	case errors.As(err, &refused):
+		return nil
+	case err != nil:
+		return c.at(err, targets[0])
+	}
+	for _, k := range sortedKeys(v.Origins) {
+		where := firstWord(v.Origins[k])
+		key, known := lookupKey(k)
+		_, listed := inFile[k]
+		if listed || !known || where != "file" && where != "saved" && where != "live" || slices.Contains(ownKeys, k) && !c.on("all") {
+			continue
+		}
+		if value, has := left[k]; has && value != key.def && !sameSetting(k, value, key.def) {
+			r.add(configDiffItem{Key: k, Left: ptr(hideSecret(k, value))})
+		}
+	}
+	return nil
 }
 
 // diffKeys are the keys of both sides in order; those of the file alone when one is compared.

@@ -26,7 +26,7 @@ mqctl wait ha --broker broker-a --max-gap 0 --for 1m
 mqctl wait ha --broker broker-a --max-gap 0 --stable 3s --for 2m
 # mqctl broker undrain broker-a
 `},
-	{"slow-group", "move a slow group to reads from a slave, and prove it", "0 each; 6 when one broker refused", `mqctl broker config set slaveReadEnable=true --cluster DefaultCluster
+	{"slow-group", "move a slow group to reads from a slave, and prove it", "0 each; 6 when one broker refused", `mqctl broker config set slaveReadEnable=true --cluster DefaultCluster --all
 mqctl updateSubGroup -c DefaultCluster -g order_consumer -w 1 -i 0
 sleep 70
 mqctl stats pull --group order_consumer --window 1m --output json |

@@ -77,7 +77,8 @@ func groupCommands() []*command {
 			},
 			flags: append(groupSetFlags(1),
 				flagSpec{key: "create-only", kind: kindBool, help: "fail when the group exists"},
-				flagSpec{key: "must-exist", kind: kindBool, help: "fail when the group does not exist"}),
+				flagSpec{key: "must-exist", kind: kindBool, help: "fail when the group does not exist"},
+				flagSpec{key: "strict", kind: kindBool, help: "refuse a broker id that is not registered, instead of warning"}),
 		},
 		{
 			path: "group create", summary: "create a group", args: "GROUP", min: 1, max: 1, run: runGroupSet,
@@ -208,9 +209,21 @@ func groupMissing(name, cluster string, known map[string]bool) *Message {
 	}
 	m := fail(ExitNotFound, "GROUP_NOT_FOUND", "group %q exists on no broker of %s", name, where)
 	if near := nearest(name, sortedKeys(known)); len(near) > 0 {
-		return m.try(near...)
+		m.offer(near...)
+		if beginning := letters(name); len(beginning) > 1 {
+			return m.try("mqctl group list --filter 'group~" + beginning[:min(5, len(beginning))] + "'")
+		}
 	}
 	return m.try("mqctl group list")
+}
+
+// letters are the letters and digits that a name begins with.
+func letters(name string) string {
+	at := strings.IndexFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') })
+	if at < 0 {
+		return name
+	}
+	return name[:at]
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -31,12 +31,33 @@ func runGroupSet(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	c.groupWarnings(ctx, r, patch, targets, plans)
+	if err := c.strictly(r); err != nil {
+		return nil, err
+	}
 	edits := make([]*edit, len(plans))
 	for i, it := range plans {
 		edits[i] = c.groupEdit(it)
 	}
 	c.carryOut(ctx, r, edits)
 	return r, nil
+}
+
+// strictly makes a missing broker id an error, before anything is written.
+func (c *call) strictly(r *result) error {
+	if !c.on("strict") {
+		return nil
+	}
+	for _, m := range r.warnings {
+		if m.Code == "BROKER_ID_MISSING" {
+			bad := usage(m.Code, "%s; nothing was sent", m.Text).because("%s", m.Why)
+			for _, t := range m.Try {
+				t, _, _ = strings.Cut(t, "   (")
+				bad.offer(t)
+			}
+			return bad
+		}
+	}
+	return nil
 }
 
 // plans reads every target and works out the differences. What cannot be read
@@ -178,6 +199,9 @@ func routingKeys(p *groupPatch) []string {
 	return out
 }
 
+// routingFlag is the flag of a setting that names a broker id.
+var routingFlag = map[string]string{"brokerId": "broker-id", "whichBrokerWhenConsumeSlowly": "which-broker-when-consume-slowly"}
+
 // warnIDs says which of the ids asked for is not registered.
 func (c *call) warnIDs(r *result, it *groupSetItem, g admin.BrokerGroup, p *groupPatch) {
 	if g.Name == "" {
@@ -199,6 +223,13 @@ func (c *call) warnIDs(r *result, it *groupSetItem, g admin.BrokerGroup, p *grou
 		}
 		m := warning("BROKER_ID_MISSING", it.target.String(), "%s has no broker id %d (registered: %s)", g.Name, id, strings.Join(have, ", "))
 		m.reason("%s: clients that are sent there fall back to the master", key)
+		if !c.on("strict") && c.flag("strict") != nil {
+			m.offer("--strict makes this an error")
+		}
+		for _, known := range slices.Backward(g.IDs()) {
+			m.Try = append([]string{c.hint(routingFlag[key]) + " " + strconv.FormatInt(known, 10)}, m.Try...)
+			break
+		}
 		r.warn(m)
 	}
 }

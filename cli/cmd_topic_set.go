@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"mqctl/broker/topic"
 	"mqctl/cli/admin"
@@ -249,6 +252,8 @@ type topicDeleteItem struct {
 
 	target admin.Target
 	had    topicConfig
+	queues int
+	rate   float64 // messages a second that come in
 }
 
 func topicDeleteCommand() *command {
@@ -331,7 +336,10 @@ func (c *call) topicHolder(ctx context.Context, t admin.Target, name string) *to
 		for _, q := range s.Queues {
 			n += q.Max - q.Min
 		}
-		it.Messages = &n
+		it.Messages, it.queues = &n, len(s.Queues)
+	}
+	if s, err := c.client.BrokerStats(ctx, t.Addr, admin.StatTopicPutNums, name); err == nil {
+		it.rate = s.Minute.TPS
 	}
 	if groups, err := c.client.TopicConsumers(ctx, t.Addr, name); err == nil && groups != nil {
 		it.Groups = groups
@@ -340,12 +348,14 @@ func (c *call) topicHolder(ctx context.Context, t admin.Target, name string) *to
 }
 
 func topicImpact(holders []*topicDeleteItem) string {
-	messages := int64(0)
+	messages, queues, rate := int64(0), 0, 0.0
 	groups := map[string]bool{}
 	for _, h := range holders {
 		if h.Messages != nil {
 			messages += *h.Messages
 		}
+		queues += h.queues
+		rate += h.rate
 		for _, g := range h.Groups {
 			groups[g] = true
 		}
@@ -354,7 +364,7 @@ func topicImpact(holders []*topicDeleteItem) string {
 	if len(groups) > 0 {
 		read = fmt.Sprintf("read by %s (%s)", count(len(groups), "group"), strings.Join(sortedKeys(groups), ", "))
 	}
-	return fmt.Sprintf("%d messages on %s, %s", messages, count(len(holders), "broker"), read)
+	return fmt.Sprintf("%s messages in %s on %s, %s msg/s now, %s", humanize.Comma(messages), count(queues, "queue"), count(len(holders), "broker"), humanize.Commaf(math.Round(rate)), read)
 }
 
 func (c *call) deleteTopic(ctx context.Context, r *result, name string, holders []*topicDeleteItem) {

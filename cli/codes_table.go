@@ -122,6 +122,7 @@ var errorCodes = []errorCode{
 	{"ORDER_NOT_FOUND", 3, "topic ... has no order list"},
 	{"OTHER_CLUSTER", 2, "change ... was made through ..., not ...; nothing was changed"},
 	{"OTHER_IMPORT", 1, "..."},
+	{"PARTIAL", 6, "... of ... not changed: ..."},
 	{"PASSWORD_VISIBLE", -1, "the password stood on the command line, where everybody on this machine could read it; --password-file FILE keeps it secret"},
 	{"PORT_IN_USE", 13, "cannot listen on ...: ..."},
 	{"QUEUES_MISSING", -1, "... of the ... queues in the file do not exist here and are left out"},

@@ -75,6 +75,31 @@ func (m *Message) lines(label string) []string {
 	return out
 }
 
+// short is the message within another one: who, where, and what went wrong.
+func (m *Message) short() string {
+	who := m.Target
+	if m.Addr != "" && m.Addr != who {
+		who = strings.TrimSpace(who + " " + m.Addr)
+	}
+	switch m.Code {
+	case "NOT_TRIED":
+		return m.Target + " not tried"
+	case "BROKER_UNREACHABLE", "TIMEOUT":
+		if m.cause != nil {
+			return who + " " + netReason(m.cause)
+		}
+	}
+	if strings.Contains(m.Text, m.Target) {
+		return m.Text
+	}
+	return who + ": " + m.Text
+}
+
+// said reports whether a message that sums others up has all of this one.
+func (m *Message) said(sum *Message) bool {
+	return m.Why == "" && len(m.Try) == 0 && len(m.after) == 0 && strings.Contains(sum.Text, m.short())
+}
+
 // oneLine keeps a message of a remote side from breaking the line structure.
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")

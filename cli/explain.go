@@ -169,7 +169,7 @@ func (c *call) notFound(e *admin.NotFound) *Message {
 	if e.Kind == "broker" && e.Name == "" {
 		return fail(ExitNotFound, "CLUSTER_EMPTY", "nameserver %s knows no broker", e.Where).
 			because("brokers register when they start and every 30 s").
-			try("mqctl broker status BROKER:PORT", "check namesrvAddr of the broker")
+			try("mqctl wait broker NAME --ready", "check namesrvAddr of the broker")
 	}
 	where := ""
 	if e.Where != "" {

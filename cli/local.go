@@ -160,6 +160,15 @@ func storeUser(env func(string) string, store string, pid int) string {
 	return fmt.Sprintf("pid %d", pid)
 }
 
+// storeOwner is the broker that works in a store, as broker status names it.
+func storeOwner(env func(string) string, store string, pid int, otherwise string) string {
+	var l localBroker
+	if pid > 0 && readNote(notePath(env, store), &l) == nil && l.Pid == pid {
+		return l.name()
+	}
+	return otherwise
+}
+
 func processName(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

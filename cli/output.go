@@ -224,6 +224,9 @@ func (p *printer) messages(r *result) {
 		}
 	} else {
 		for i := range r.errors {
+			if i > 0 && r.errors[0].Code == "PARTIAL" && r.errors[i].said(&r.errors[0]) {
+				continue // one error for one cause
+			}
 			p.message(&r.errors[i], "error")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"mqctl/cli/admin"
@@ -69,6 +70,61 @@ func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
 		c.rollBack(ctx, r, edits)
 	}
 	c.noteEdits(r, edits)
+	c.sumUp(r, edits)
+}
+
+// sumUp is message 14 of the contract: it goes before the failures of the single
+// targets when others were done.
+func (c *call) sumUp(r *result, edits []*edit) {
+	if r.done == 0 || len(r.errors) == 0 || r.rolledBack {
+		return
+	}
+	targets, changed, had := map[string]bool{}, []string{}, []string{}
+	for _, e := range edits {
+		if name := e.target.String(); !targets[name] {
+			targets[name] = true
+			switch {
+			case e.ok && e.sent:
+				changed = append(changed, name)
+			case e.ok:
+				had = append(had, name)
+			}
+		}
+	}
+	var parts, names []string
+	for i := range r.errors {
+		m := &r.errors[i]
+		what := firstOf(m.Target, m.Addr)
+		if what == "" || slices.Contains(names, what) {
+			continue
+		}
+		targets[what] = true
+		names = append(names, what)
+		parts = append(parts, m.short())
+	}
+	if len(parts) == 0 {
+		return
+	}
+	m := fail(ExitPartial, "PARTIAL", "%d of %s not changed: %s", len(parts), count(len(targets), "target"), strings.Join(parts[:min(5, len(parts))], "; "))
+	switch {
+	case len(changed) > 0:
+		m.reason("%s changed and read back before", wereOf(changed))
+	default:
+		m.reason("%s that already", strings.Join(had[:min(5, len(had))], ", ")+" had")
+	}
+	m.offer("the same command again when " + strings.Join(names[:min(5, len(names))], ", ") + " can be reached: it is safe to repeat")
+	if r.change.UndoID != nil {
+		m.offer("mqctl undo " + *r.change.UndoID)
+	}
+	r.errors = append([]Message{*m}, r.errors...)
+}
+
+// wereOf is "broker-a/0 was" or "broker-a/0, broker-b/0 were".
+func wereOf(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " was"
+	}
+	return strings.Join(names[:min(5, len(names))], ", ") + " were"
 }
 
 // notTried says why a target was left alone.

@@ -407,18 +407,20 @@ func startError(c *call, cfg *broker.Config, err error) error {
 			dir = abs
 		}
 		m = fail(ExitStoreInUse, "STORE_IN_USE", "store %s is in use by %s", dir, storeUser(c.io.Env, dir, locked.PID)).
-			try("mqctl broker status "+cfg.Value("brokerName"), "mqctl broker stop --store "+shellWord(dir))
+			try("mqctl broker status "+storeOwner(c.io.Env, dir, locked.PID, cfg.Value("brokerName")), "mqctl broker stop --store "+shellWord(dir))
 	case errors.As(err, &port):
-		m = portTaken(port.Addr, port.Err).try("--listen HOST:PORT", "stop the other process")
+		m = portTaken(port.Addr, port.Err).try("--listen "+otherPort(port.Addr), "stop the other process")
 		if m.Why != "" {
 			p := cfg.Int("listenPort")
 			m.Why += fmt.Sprintf("; a broker needs ports %d, %d and, for its slaves, %d", p, p-2, cfg.Int("haListenPort"))
 		}
 	case errors.As(err, &who):
 		m = fail(ExitIdentityConflict, "IDENTITY_CONFLICT", "%s/%d is already registered from %s", who.Name, who.ID, who.Addr).
-			because("two masters of one name split the queues; this process did not register").try("another --name")
+			because("two masters of one name split the queues; this process did not register").
+			try("--role slave --id 1", "another --name")
 		if who.ID > 0 {
-			m = m.because("two brokers of one id are one replica to their master, and readers find either; this process did not register").try("another --id")
+			m.Try = []string{"another --id", "another --name"}
+			m.reason("two brokers of one id are one replica to their master, and readers find either; this process did not register")
 		}
 	case errors.As(err, &damaged):
 		m = fail(ExitStoreDamaged, "STORE_DAMAGED", "%s: %s", damaged.Where, damaged.What)

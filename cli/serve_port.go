@@ -23,6 +23,19 @@ func portTaken(addr string, err error) *Message {
 	return m
 }
 
+// otherPort is an address beside a taken one, 1000 ports on.
+func otherPort(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	n, convErr := strconv.Atoi(port)
+	if err != nil || convErr != nil {
+		return "HOST:PORT"
+	}
+	if n += 1000; n > 65535 {
+		n -= 2000
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n))
+}
+
 // plainNetError is the reason without Go's wrapping.
 func plainNetError(err error) string {
 	switch {
