@@ -306,6 +306,7 @@ func reloadable(value func(key string) string) Reloadable {
 		AutoCreateGroup:      flag("autoCreateSubscriptionGroup"),
 		SlaveRead:            flag("slaveReadEnable"),
 		MemoryRatio:          int(number("accessMessageInMemoryMaxRatio")),
+		MemoryBytes:          number("memoryLimitForRatio"),
 		PullWindow:           time.Duration(number("pullStatsWindow")) * time.Millisecond,
 		MaxMessage:           int(number("maxMessageSize")),
 		LongPolling:          flag("longPollingEnable"),

@@ -83,6 +83,7 @@ type Reloadable struct {
 	AutoCreateGroup      bool
 	SlaveRead            bool            // slaveReadEnable
 	MemoryRatio          int             // accessMessageInMemoryMaxRatio, percent; a slave uses 10 less
+	MemoryBytes          int64           // memoryLimitForRatio: what the ratio refers to; 0: the machine's, or the container's
 	PullWindow           time.Duration   // pullStatsWindow; 0 means a minute
 	MaxMessage           int             // maxMessageSize, bytes of one body
 	LongPolling          bool            // longPollingEnable

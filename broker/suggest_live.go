@@ -1,13 +1,16 @@
 package broker
 
-// readsChanged makes changed settings of reading act: the memory ratio and the
+// readsChanged makes changed settings of reading act: the memory limit and the
 // window of the counts at once, and held pulls are answered with what they are told
 // now, so that their clients go there.
 func (b *Broker) readsChanged(old *Reloadable) {
 	l := b.live.Load()
 	b.store.SetMemoryRatio(memoryRatio(b.stand.Load(), l.MemoryRatio))
+	if old.MemoryBytes != l.MemoryBytes {
+		b.store.SetMemoryBytes(l.MemoryBytes)
+	}
 	b.pulls.counts.setWindow(l.PullWindow)
-	if old.SlaveRead != l.SlaveRead || old.MemoryRatio != l.MemoryRatio || old.OffsetCheckInSlave != l.OffsetCheckInSlave {
+	if old.SlaveRead != l.SlaveRead || old.MemoryRatio != l.MemoryRatio || old.MemoryBytes != l.MemoryBytes || old.OffsetCheckInSlave != l.OffsetCheckInSlave {
 		b.holds.ChangedAll()
 	}
 }

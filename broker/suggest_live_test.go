@@ -74,6 +74,7 @@ func TestHeldPullsHearOfChanges(t *testing.T) {
 		{"slaveReadEnable goes off", func(r *rig) { r.setGroup(1, 1) },
 			func(r *rig) { r.setLive(func(l *Reloadable) { l.SlaveRead = false }) }, 19, "0"},
 		{"the ratio", nil, func(r *rig) { r.setLive(func(l *Reloadable) { l.MemoryRatio = 41 }) }, 19, "0"},
+		{"the memory that it refers to", nil, func(r *rig) { r.setLive(func(l *Reloadable) { l.MemoryBytes = 1 << 30 }) }, 19, "0"},
 		{"the group's brokerId", nil, func(r *rig) { r.setGroup(1, 1) }, 19, "1"},
 		{"the group's whichBrokerWhenConsumeSlowly", nil, func(r *rig) { r.setGroup(0, 0) }, 19, "0"},
 		{"the slave dies", func(r *rig) { r.setGroup(1, 1) }, func(r *rig) { r.b.setPeers(peer(false, true)) }, 19, "0"},
@@ -248,6 +249,35 @@ func TestEffectiveRatio(t *testing.T) {
 			if got := r.b.store.MemoryLimit(); !near(got, limit(c.want)) || r.b.live.Load().MemoryRatio != c.set {
 				t.Errorf("%v, %d %%: limit %d, want %d", c.st.Role, c.set, got, limit(c.want))
 			}
+		}
+	})
+}
+
+// TestMemoryLimit: memoryLimitForRatio acts with the next pull, in both directions, and
+// 0 is the machine's memory again.
+func TestMemoryLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSplitRig(t)
+		r := s.master
+		r.fill("Split", 0, 20)
+		s.acked = r.b.store.Positions().Max
+		r.setGroup(0, 1)
+		r.b.setPeers(map[int64]replicaPeer{1: {ID: 1, Alive: true, Readable: true}})
+		r.setLive(func(l *Reloadable) { l.SlaveRead = true })
+		for _, c := range []struct {
+			bytes int64
+			want  string
+		}{{0, "0"}, {1000, "1"}, {1 << 30, "0"}, {1000, "1"}, {0, "0"}} {
+			r.setLive(func(l *Reloadable) { l.MemoryBytes = c.bytes })
+			if resp, _ := r.pull("g", "Split", 0, 0, "maxMsgNums", "1"); resp.Ext["suggestWhichBrokerId"] != c.want {
+				t.Errorf("with %d bytes: broker %s is suggested, want %s", c.bytes, resp.Ext["suggestWhichBrokerId"], c.want)
+			}
+			if got := r.b.store.MemoryBytes(); c.bytes > 0 && got != c.bytes || c.bytes == 0 && got < 1<<28 {
+				t.Errorf("%d bytes became %d", c.bytes, got)
+			}
+		}
+		if k := LookupKey("memoryLimitForRatio"); k.Applies != Live {
+			t.Errorf("it acts %s", k.Applies)
 		}
 	})
 }

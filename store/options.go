@@ -86,7 +86,7 @@ type Options struct {
 	MaxFilterBytes                                 int // maxFilterMessageSize, 16000 bytes of units examined by one read
 
 	Retention   Retention // the zero value means DefaultRetention; live: SetRetention
-	MemoryBytes int64     // memory for the in-memory rule; 0: the smaller of host and container
+	MemoryBytes int64     // memory for the in-memory rule; 0: the smaller of host and container; live: SetMemoryBytes
 	MemoryRatio int       // accessMessageInMemoryMaxRatio in percent, 40 if 0; live: SetMemoryRatio
 
 	DelayLevels []time.Duration // messageDelayLevel, for the tag codes of SCHEDULE_TOPIC_XXXX

@@ -140,7 +140,7 @@ func (s *Store) MemoryLimit() int64 { return s.inMemory() }
 
 // inMemory is the distance from the end of the log that counts as in memory.
 func (s *Store) inMemory() int64 {
-	return int64(float64(s.memoryBytes) * (float64(s.memoryRatio.Load()) / 100))
+	return int64(float64(s.memoryBytes.Load()) * (float64(s.memoryRatio.Load()) / 100))
 }
 
 // walk examines units from res.Next on.

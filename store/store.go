@@ -44,7 +44,7 @@ type Store struct {
 	maxMessage  atomic.Int64
 	memoryRatio atomic.Int64
 	retention   atomic.Pointer[Retention] // in effect
-	memoryBytes int64
+	memoryBytes atomic.Int64
 
 	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
 	lastMillis int64      // newest store time given out; guarded by appendMu
@@ -147,14 +147,10 @@ func Open(o Options) (*Store, Recovery, error) {
 func newStore(o Options) *Store {
 	s := &Store{
 		opt: o, queueDir: filepath.Join(o.Dir, "consumequeue"), ownDir: filepath.Join(o.Dir, "mqctl"),
-		memoryBytes: o.MemoryBytes,
 		prepareWake: make(chan struct{}, 1), keepWake: make(chan struct{}, 1),
 		writeWake: make(chan struct{}, 1),
 	}
 	s.flush.wake, s.flush.armed = make(chan struct{}, 1), make(chan struct{}, 1)
-	if s.memoryBytes <= 0 {
-		s.memoryBytes = machineMemory()
-	}
 	s.lastPhys.Store(-1)
 	s.replica.Store(o.Replica)
 	s.queues.topics = map[string]*topicQueues{}
@@ -164,6 +160,7 @@ func newStore(o Options) *Store {
 	s.reads.New = func() any { return new(readBuffer) }
 	s.SetMaxMessage(o.MaxMessage)
 	s.SetMemoryRatio(o.MemoryRatio)
+	s.SetMemoryBytes(o.MemoryBytes)
 	s.retain.wake, s.retain.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.SetRetention(o.Retention)
 	return s
@@ -176,8 +173,17 @@ func (s *Store) SetMaxMessage(bytes int) { s.maxMessage.Store(int64(bytes)) }
 // SetMemoryRatio changes accessMessageInMemoryMaxRatio, in percent.
 func (s *Store) SetMemoryRatio(percent int) { s.memoryRatio.Store(int64(percent)) }
 
+// SetMemoryBytes changes the memory that the ratio refers to; 0 or less: the smaller of
+// the machine's and the container's.
+func (s *Store) SetMemoryBytes(bytes int64) {
+	if bytes <= 0 {
+		bytes = machineMemory()
+	}
+	s.memoryBytes.Store(bytes)
+}
+
 // MemoryBytes is the total used by the memory rule.
-func (s *Store) MemoryBytes() int64 { return s.memoryBytes }
+func (s *Store) MemoryBytes() int64 { return s.memoryBytes.Load() }
 
 func (s *Store) abortFile() string      { return filepath.Join(s.opt.Dir, "abort") }
 func (s *Store) checkpointFile() string { return filepath.Join(s.opt.Dir, "checkpoint") }
