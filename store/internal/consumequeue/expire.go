@@ -4,28 +4,22 @@ import (
 	"slices"
 )
 
-// Expired lists the files, oldest first, all of whose units point below minPhys.
+// Expired lists the files, oldest first, none of whose units points to minPhys or behind.
+// Units without message do not count: the last one of a file may be such, behind messages.
 // The last file is never one of them: it keeps the numbers of a queue that lost
 // its messages.
 func (q *Queue) Expired(minPhys int64) (bases []int64, err error) {
+	live, err := q.FirstFrom(minPhys)
+	if err != nil {
+		return nil, err
+	}
 	q.mu.Lock()
-	first, next, busy := q.first*q.unit, q.nextBase, q.gone || q.rolling
-	unsynced := slices.Clone(q.unsynced)
-	q.mu.Unlock()
-	if busy || next < 0 {
+	defer q.mu.Unlock()
+	if q.gone || q.rolling || q.nextBase < 0 {
 		return nil, nil
 	}
-	var b [UnitBytes]byte // a batch unit begins with one
-	for base := first; base+q.sh.FileBytes < next && !slices.Contains(unsynced, base); base += q.sh.FileBytes {
-		err := q.readFile(b[:], base, q.sh.FileBytes-q.unit)
-		if Missing(err) {
-			bases = append(bases, base)
-			continue
-		}
-		if err != nil {
-			return bases, err
-		}
-		if u := Decode(b[:]); !u.IsVoid() && (!u.Valid() || u.Phys >= minPhys) {
+	for base := q.first * q.unit; base+q.sh.FileBytes < q.nextBase && base+q.sh.FileBytes <= live*q.unit; base += q.sh.FileBytes {
+		if slices.Contains(q.unsynced, base) {
 			break
 		}
 		bases = append(bases, base)

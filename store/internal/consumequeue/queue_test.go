@@ -318,3 +318,31 @@ func FuzzUnit(f *testing.F) {
 		}
 	})
 }
+
+// TestExpired: a file goes when no unit in it leads to a message that is left, also where the
+// units at its end stand for messages that were lost.
+func TestExpired(t *testing.T) {
+	q := New(newShared(t, vfs.NewMem()), "/q/orders/0")
+	for n := range int64(65) {
+		u := unit(n)
+		if n >= 15 && n < 23 || n >= 30 && n < 40 {
+			u = Void
+		}
+		if err := q.Append(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(q.Write(), q.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		phys int64
+		want string
+	}{
+		{0, "[]"}, {1400, "[]"}, {1401, "[0]"}, {2900, "[0]"}, {2901, "[0 400]"}, {4000, "[0 400]"}, {5900, "[0 400]"}, {5901, "[0 400 800]"}, {99999, "[0 400 800]"},
+	} {
+		if got, err := q.Expired(tt.phys); fmt.Sprint(got) != tt.want || err != nil {
+			t.Errorf("messages from %d on are left: files %v go, %v, want %s", tt.phys, got, err, tt.want)
+		}
+	}
+}
