@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"mqctl/store/internal/consumequeue"
@@ -259,6 +260,13 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		if err != nil {
 			return err
 		}
+		// A power loss may leave short ones: a file gets its length and its name without a
+		// sync. The queue gives it the length again.
+		whole := max(inv.extFile, 1)
+		for _, f := range files {
+			whole = max(whole, f.Size)
+		}
+		files = slices.DeleteFunc(files, func(f segfile.Found) bool { return f.Size < whole })
 		size, err := segfile.CheckSizes(dir, files, inv.extFile, 0)
 		if err != nil {
 			return s.sizeError(err, "mappedFileSizeConsumeQueueExt")

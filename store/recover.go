@@ -564,46 +564,69 @@ func (r *recovery) syncAll() error {
 		g.SetLimit(syncParallel)
 	}
 	disk := r.s.disk
-	if len(r.inv.queues) > r.s.opt.syncAlone && disk != nil {
+	if len(r.inv.queues) > r.s.opt.syncAlone && disk != nil && r.inv.rewrite < 0 { // else they are written again
 		if err := disk.Sync(); err != nil {
 			return &vfs.SyncError{Err: err}
 		}
 	} else {
 		disk = nil
 	}
-	for _, qf := range r.inv.queues {
-		dir := r.s.Queue(qf.topic, qf.id).cq.Dir()
-		for _, found := range qf.files {
-			if disk != nil && disk.Holds(filepath.Join(dir, segfile.Name(found.Base))) {
-				continue
-			}
-			topic := filepath.Dir(dir)
-			dirs[dir], dirs[topic], dirs[filepath.Dir(topic)] = true, true, true
-			g.Go(func() error {
-				f, err := fsys.OpenReadWrite(filepath.Join(dir, segfile.Name(found.Base)))
-				if errors.Is(err, fs.ErrNotExist) {
-					return nil // removed since
-				}
-				if err != nil {
-					return err
-				}
-				defer f.Close() // synced here
-				if r.inv.rewrite >= 0 {
-					if err := rewriteUnits(f); err != nil {
-						return err
-					}
-				}
-				return f.Datasync()
-			})
+	err := r.eachFile(func(dir string, found segfile.Found) {
+		if disk != nil && disk.Holds(filepath.Join(dir, segfile.Name(found.Base))) {
+			return
 		}
-	}
-	if err := g.Wait(); err != nil {
+		topic := filepath.Dir(dir)
+		dirs[dir], dirs[topic], dirs[filepath.Dir(topic)], dirs[r.s.opt.Dir] = true, true, true, true
+		g.Go(func() error { return r.syncFile(filepath.Join(dir, segfile.Name(found.Base))) })
+	})
+	if err := errors.Join(err, g.Wait()); err != nil {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		if err := fsys.SyncDir(dir); err != nil {
+			return &vfs.SyncError{Err: err}
+		}
+	}
+	return nil
+}
+
+// eachFile calls f for the files of all queues and of their extensions.
+func (r *recovery) eachFile(f func(dir string, found segfile.Found)) error {
+	for _, qf := range r.inv.queues {
+		dir := r.s.Queue(qf.topic, qf.id).cq.Dir()
+		for _, found := range qf.files {
+			f(dir, found)
+		}
+	}
+	if !r.s.hasExt {
+		return nil
+	}
+	return r.s.eachQueueDir(r.s.extDir(), func(_ string, _ int32, dir string) error {
+		files, _, err := segfile.List(r.s.opt.FS, dir)
+		for _, found := range files {
+			f(dir, found)
+		}
+		return err
+	})
+}
+
+// syncFile makes a queue file safe.
+func (r *recovery) syncFile(name string) error {
+	f, err := r.s.opt.FS.OpenReadWrite(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // synced here
+	if r.inv.rewrite >= 0 {
+		if err := rewriteUnits(f); err != nil {
 			return err
 		}
+	}
+	if err := f.Datasync(); err != nil {
+		return &vfs.SyncError{Err: err}
 	}
 	return nil
 }

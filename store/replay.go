@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"mqctl/store/internal/commitlog"
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/record"
@@ -141,7 +143,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		st.reset = true
 		st.scratch, st.last = true, -1
 		st.forget()
-		if err := q.cq.Reset(); err != nil {
+		if err := r.emptyQueue(q); err != nil {
 			return err
 		}
 		return errGap
@@ -162,6 +164,18 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		}
 	}
 	return r.appendUnit(q, st, u)
+}
+
+// emptyQueue takes all units of a queue away that are made again. Until they are, the
+// checkpoint must not say that Apache finds them.
+func (r *recovery) emptyQueue(q *Queue) error {
+	if old := &r.s.keep.old; old.LogicsMillis > 0 {
+		old.LogicsMillis = 0
+		if err := r.s.check.Write(*old); err != nil {
+			return fmt.Errorf("write %s: %w", r.s.checkpointFile(), err)
+		}
+	}
+	return q.cq.Reset()
 }
 
 func (r *recovery) appendUnit(q *Queue, st *queueState, u consumequeue.Unit) error {
@@ -186,6 +200,12 @@ func (r *recovery) compare(e *entry, st *queueState, u consumequeue.Unit) (done 
 		return true, err
 	}
 	if old.Phys == u.Phys && old.Size == u.Size {
+		if tags, ok := q.cq.Tags(old); !ok || consumequeue.IsExtAddress(old.Tags) && tags != u.Tags {
+			// The extension of the queue lost it, or has something else there.
+			st.forget()
+			r.s.touch(q)
+			return true, q.cq.Overwrite(e.offset, u)
+		}
 		return true, nil
 	}
 	good := !old.IsVoid()

@@ -145,15 +145,21 @@ func (w *sim) known(v record.View) *simMsg {
 func (w *sim) checkQueue(q *store.Queue, log []record.View, visible map[int]record.View) {
 	name := fmt.Sprintf("%s-%d", q.Topic(), q.ID())
 	seen := w.readQueue(q)
-	numbers := map[record.PhysOffset]record.QueueOffset{}
+	numbers, tags := map[record.PhysOffset]record.QueueOffset{}, map[record.PhysOffset]int64{}
+	last := record.PhysOffset(-1)
 	for i, u := range w.s.Units(nil, q, q.Min(), int(q.Max()-q.Min())) {
 		if u.Size == void {
 			continue
 		}
+		if q.Batch() && u.Phys == last {
+			numbers[u.Phys]++ // all messages of an inner batch have its unit: here is the last of them
+			continue
+		}
+		last = u.Phys
 		if _, twice := numbers[u.Phys]; twice {
 			w.fail("%s: the entry of %d is there twice", name, u.Phys)
 		}
-		numbers[u.Phys] = q.Min() + record.QueueOffset(i)
+		numbers[u.Phys], tags[u.Phys] = q.Min()+record.QueueOffset(i), u.TagsCode
 	}
 	want := record.QueueOffset(0)
 	if w.floor > 0 {
@@ -163,10 +169,10 @@ func (w *sim) checkQueue(q *store.Queue, log []record.View, visible map[int]reco
 	for _, v := range seen {
 		x := w.known(v)
 		w.missing(name, want, v.QueueOffset())
-		if n, ok := numbers[v.PhysOffset()]; !ok || n != v.QueueOffset() {
+		if n, ok := numbers[v.PhysOffset()]; !ok || n != v.QueueOffset()+record.QueueOffset(x.count-1) {
 			w.fail("%s: %v says number %d, and lies at %d (%v)", name, x, v.QueueOffset(), n, ok)
 		}
-		want = v.QueueOffset() + 1
+		want = v.QueueOffset() + record.QueueOffset(x.count)
 		switch _, twice := visible[x.id]; {
 		case twice:
 			w.fail("%v is there twice", x)
@@ -178,6 +184,9 @@ func (w *sim) checkQueue(q *store.Queue, log []record.View, visible map[int]reco
 			w.fail("%v of a deleted topic came back", x)
 		case x.acked && x.offset != int64(v.QueueOffset()):
 			w.fail("%v is number %d now", x, v.QueueOffset())
+		}
+		if got, want := tags[v.PhysOffset()], tagsCode(x, v); got != want {
+			w.fail("%v has the tag code %d, want %d", x, got, want)
 		}
 		visible[x.id] = v
 		if x.epoch < w.epochs[x.topic] {
@@ -294,12 +303,41 @@ func (w *sim) inLog(x *simMsg) bool {
 	return ok && bodyID(v) == x.id
 }
 
+// tagsCode is what the unit of a message states: in the queues of delayed messages when it is due.
+func tagsCode(x *simMsg, v record.View) int64 {
+	if x.topic == simDelayed {
+		return v.StoreMillis() + 10_000 // level 3
+	}
+	return record.TagsCode([]byte(x.tag))
+}
+
 func (w *sim) inQueue(x *simMsg) bool {
+	if x.topic == simBundles {
+		return w.inBatchQueue(x)
+	}
 	size := w.o.QueueFileBytes
 	pos := x.offset * consumequeue.UnitBytes
 	dir := filepath.Join("/store/consumequeue", x.topic, strconv.Itoa(int(x.queue)))
 	unit := w.at(filepath.Join(dir, fmt.Sprintf("%020d", pos/size*size)), pos%size, consumequeue.UnitBytes)
 	return unit != nil && int64(binary.BigEndian.Uint64(unit)) == x.phys
+}
+
+// inBatchQueue looks through all units: where one lies does not follow from its number.
+func (w *sim) inBatchQueue(x *simMsg) bool {
+	dir := filepath.Join("/store/batchconsumequeue", x.topic, strconv.Itoa(int(x.queue)))
+	files, err := w.mem.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, f := range files {
+		for at := int64(0); at < f.Size; at += consumequeue.BatchUnitBytes {
+			unit := w.at(filepath.Join(dir, f.Name), at, consumequeue.BatchUnitBytes)
+			if unit != nil && int64(binary.BigEndian.Uint64(unit)) == x.phys && binary.BigEndian.Uint32(unit[8:]) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // simDoc is a config file.

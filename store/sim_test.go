@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"mqctl/store"
+	"mqctl/store/internal/consumequeue"
+	"mqctl/store/record"
 	"mqctl/store/vfs"
 )
 
@@ -88,7 +90,9 @@ type simMsg struct {
 	id      int
 	topic   string
 	queue   int32
+	tag     string
 	offset  int64
+	count   int64 // messages in it: more than 1 for inner batches
 	phys    int64 // position of its record
 	end     int64 // and behind it; 0: not known
 	millis  int64 // store time
@@ -132,6 +136,7 @@ type sim struct {
 	faulty  bool            // the disk failed, or may, in this life
 	last    bool            // the last lives: no more faults within a start
 	keep    store.Retention // Keep is 0: nothing is ever deleted
+	ext     bool            // the tag codes of most messages lie in extensions of the queues
 	floor   int64           // the log began there once: it never begins earlier again
 
 	rebooted bool // a power loss since the last check
@@ -145,9 +150,14 @@ type sim struct {
 }
 
 var (
-	simTopics  = []string{"orders", "bills", "%RETRY%audit", "SCHEDULE_TOPIC_XXXX"}
+	simTopics  = []string{"orders", "bills", "%RETRY%audit", simDelayed, simBundles}
 	simConfigs = []string{"topics.json", "subscriptionGroup.json"}
 	errCrashed = errors.New("the process is dead")
+)
+
+const (
+	simBundles = "bundles" // a topic with batch queues
+	simDelayed = "SCHEDULE_TOPIC_XXXX"
 )
 
 func newSim(seed uint64, talk bool) *sim {
@@ -161,6 +171,7 @@ func newSim(seed uint64, talk bool) *sim {
 	if w.rng.IntN(2) == 0 {
 		w.keep = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 1 + w.rng.IntN(3)}
 	}
+	w.ext = w.rng.IntN(3) == 0
 	w.use(vfs.NewMem())
 	return w
 }
@@ -300,6 +311,9 @@ func (w *sim) open() bool {
 	w.o = small(w.inj)
 	w.o.Now = func() time.Time { return w.clock }
 	w.o.SyncFlush = w.rng.IntN(2) == 0
+	w.o.BatchTopic = func(topic string) bool { return topic == simBundles }
+	w.o.BatchQueueBytes, w.o.QueueExtBytes = 7*consumequeue.BatchUnitBytes, 200
+	w.o.QueueExt = w.ext && w.rng.IntN(4) > 0
 	w.o.Retention = store.DefaultRetention()
 	if w.keep.Keep > 0 {
 		w.o.Retention = w.keep
@@ -350,10 +364,16 @@ var simFaults = []vfs.Fault{
 	{Op: vfs.OpWrite, Err: syscall.ENOSPC}, {Op: vfs.OpWrite, Err: syscall.EIO},
 	{Op: vfs.OpSyncDir, Err: syscall.EIO}, {Op: vfs.OpCreate, Err: syscall.ENOSPC}, {Op: vfs.OpCreate, Err: syscall.EMFILE},
 	{Op: vfs.OpPreallocate, Err: syscall.ENOSPC}, {Op: vfs.OpTruncate, Err: syscall.ENOSPC},
+	{Op: vfs.OpRead, Err: syscall.EIO}, {Op: vfs.OpRead, Err: syscall.EIO}, {Op: vfs.OpOpen, Err: syscall.EIO}, {Op: vfs.OpOpen, Err: syscall.EMFILE},
+	{Op: vfs.OpReadDir, Err: syscall.EIO}, {Op: vfs.OpStat, Err: syscall.EIO}, {Op: vfs.OpOpenDisk, Err: syscall.EIO},
 	{Op: vfs.OpRename, Err: syscall.EIO}, {Op: vfs.OpRemove, Err: syscall.EIO}, {Op: vfs.OpLink, Err: syscall.EPERM},
 }
 
-var simPlaces = []string{"", "", "commitlog", "consumequeue", "index", "mqctl", "checkpoint", "config"}
+// simPlaces are parts of paths: every kind of file that a store writes.
+var simPlaces = []string{
+	"", "", "", "commitlog", "commitlog", "consumequeue", "/batchconsumequeue", "/consumequeue_ext", "index", "mqctl", "checkpoint", "abort",
+	"mqctl/progress", "mqctl/queues", "mqctl/unsafe", "mqctl/holes", "mqctl/new-", "mqctl/tail", "mqctl/aside", ".tmp", "config", ".json.bak", "lock",
+}
 
 // fault makes the disk fail soon.
 func (w *sim) fault() {
@@ -437,7 +457,7 @@ func (w *sim) send() {
 	for range 1 + w.rng.IntN(5) {
 		topic, id := simTopics[w.rng.IntN(len(simTopics))], int32(w.rng.IntN(2))
 		n, group := 1, int32(0)
-		if w.rng.IntN(4) == 0 {
+		if topic != simBundles && w.rng.IntN(4) == 0 {
 			n, group = 1+w.rng.IntN(4), int32(len(w.b.Items)+1)
 		}
 		for range n {
@@ -470,12 +490,21 @@ func (w *sim) send() {
 }
 
 func (w *sim) add(topic string, id, group int32) {
-	m := &simMsg{id: len(w.msgs) + 1, topic: topic, queue: id, epoch: w.epochs[topic]}
+	m := &simMsg{id: len(w.msgs) + 1, topic: topic, queue: id, epoch: w.epochs[topic], tag: fmt.Sprint("t", w.rng.IntN(5)), count: 1}
 	w.msgs = append(w.msgs, m)
 	body := fmt.Sprintf("%d %s", m.id, strings.Repeat("x", w.rng.IntN(400)))
 	key := fmt.Sprintf("u%d", m.id)
-	d := draft(topic, id, body, "UNIQ_KEY", key, "TAGS", "t", "DELAY", "3", "FILL", strings.Repeat("p", 1+w.rng.IntN(300)))
-	w.b.Add(w.s, w.s.Queue(topic, id), d, group)
+	d := draft(topic, id, body, "UNIQ_KEY", key, "TAGS", m.tag, "DELAY", "3", "FILL", strings.Repeat("p", 1+w.rng.IntN(300)))
+	q := w.s.Queue(topic, id)
+	if topic == simBundles && w.rng.IntN(3) > 0 {
+		n := 1 + w.rng.IntN(6)
+		m.count = int64(n)
+		d.SysFlag |= record.FlagInnerBatch | record.FlagUnwrap
+		d.Properties = store.AppendInner(d.Properties, n)
+		w.b.AddInner(w.s, q, d, nil, n)
+		return
+	}
+	w.b.Add(w.s, q, d, group)
 }
 
 // flushed notes what the store says is on disk.

@@ -218,6 +218,8 @@ func (x *ext) adopted(u Unit) (addr int64, ok bool) {
 		}
 		x.end = at + size
 		x.written = x.end
+		x.mark(base) // whoever wrote it may have died before it was safe
+		x.fresh = true
 		return at + extMinAddress, true
 	}
 	return 0, false
@@ -272,6 +274,9 @@ func (x *ext) locate(q *Queue) error {
 		break
 	}
 	x.written, x.lost, x.adopt = x.end, false, true
+	// A file without a unit of a message was made by a process that may have died before
+	// its name was safe.
+	x.fresh = x.fresh || x.end <= x.files-x.sh.ExtFileBytes
 	return nil
 }
 
@@ -295,9 +300,7 @@ func (x *ext) write() error {
 		if err != nil {
 			return err
 		}
-		if k := len(x.unsynced); k == 0 || x.unsynced[k-1] != base {
-			x.unsynced = append(x.unsynced, base)
-		}
+		x.mark(base)
 		x.written += n
 		x.buf = x.buf[:copy(x.buf, x.buf[n:])]
 	}
@@ -305,6 +308,12 @@ func (x *ext) write() error {
 		x.buf = nil
 	}
 	return nil
+}
+
+func (x *ext) mark(base int64) {
+	if k := len(x.unsynced); k == 0 || x.unsynced[k-1] != base {
+		x.unsynced = append(x.unsynced, base)
+	}
 }
 
 // make makes the file that starts at base: beside, then renamed, since Apache does
@@ -325,6 +334,7 @@ func (x *ext) make(base int64) error {
 	}
 	if err == nil {
 		err = x.sh.FS.Rename(x.sh.TempFile, filepath.Join(x.dir, segfile.Name(base)))
+		x.sh.Files.Forget(x) // a handle may be open of a short one that a crash left there
 	}
 	if err != nil {
 		return errors.Join(err, x.sh.FS.Remove(x.sh.TempFile))
@@ -349,13 +359,30 @@ func (x *ext) settle(q *Queue) error {
 		return err
 	}
 	for _, f := range files {
-		if f.Base <= x.end && x.end < f.Base+x.sh.ExtFileBytes && f.Size == x.sh.ExtFileBytes {
+		if f.Size < x.sh.ExtFileBytes {
+			if err := x.extend(f.Base); err != nil {
+				return err
+			}
+		}
+		if f.Base <= x.end && x.end < f.Base+x.sh.ExtFileBytes {
 			if err := x.zeroFrom(f.Base, x.end-f.Base); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// extend gives a file that a power loss made short its length again.
+func (x *ext) extend(base int64) error {
+	h, err := x.sh.Files.Acquire(x, base)
+	if err != nil {
+		return err
+	}
+	defer x.sh.Files.Release(h)
+	x.mark(base)
+	x.files = max(x.files, base+x.sh.ExtFileBytes)
+	return h.Truncate(x.sh.ExtFileBytes)
 }
 
 // zeroFrom zeroes what lies behind at in a file, up to the first stretch that is zero
@@ -401,7 +428,7 @@ func (x *ext) sync(bases []int64, fresh bool) error {
 		err = h.Datasync()
 		x.sh.Files.Release(h)
 		if err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	if !fresh {
@@ -410,7 +437,7 @@ func (x *ext) sync(bases []int64, fresh bool) error {
 	topic := filepath.Dir(x.dir)
 	for _, dir := range []string{x.dir, topic, filepath.Dir(topic), filepath.Dir(filepath.Dir(topic))} {
 		if err := x.sh.FS.SyncDir(dir); err != nil {
-			return err
+			return &vfs.SyncError{Err: err}
 		}
 	}
 	return nil

@@ -257,7 +257,11 @@ func (q *Queue) syncFiles(bases []int64, newNames bool) error {
 		return nil
 	}
 	topic := filepath.Dir(q.dir)
-	for _, dir := range []string{q.dir, topic, filepath.Dir(topic)} {
+	dirs := []string{q.dir, topic, filepath.Dir(topic)}
+	if q.sh.Batch {
+		dirs = append(dirs, filepath.Dir(dirs[2])) // made with the first batch queue
+	}
+	for _, dir := range dirs {
 		if err := q.sh.FS.SyncDir(dir); err != nil {
 			return &vfs.SyncError{Err: err}
 		}
