@@ -123,7 +123,9 @@ var usedKeys = []Key{
 	{Name: "startAcceptSendRequestTimeStamp", Kind: Long, Default: "0", Applies: Live, Section: "limits", Text: "Sends before this time (ms since 1970) are refused."},
 
 	// Health port and log of this process.
-	{Name: "http.listen", Kind: Text, Default: "127.0.0.1:10980", Own: true, Section: "http", Text: "Address for health and readiness; off or empty serves none."},
+	{Name: "http.listen", Kind: Text, Default: "127.0.0.1:10980", Own: true, Section: "http", Text: "Address for health, readiness and profiles; off or empty serves none."},
+	{Name: "http.pprof", Kind: Bool, Default: "true", Own: true, Section: "http", Text: "Give profiles of this process away at http.listen; beyond loopback only with http.tokenFile."},
+	{Name: "http.tokenFile", Kind: Text, Own: true, Section: "http", Text: "File with the one word that who asks for profiles must know; empty: none, on loopback only."},
 	{Name: "log.level", Kind: Enum, Default: "info", Values: []string{"debug", "info", "warn", "error"}, Own: true, Section: "log", Text: "Least severe line that is logged."},
 	{Name: "log.format", Kind: Enum, Default: "text", Values: []string{"text", "json"}, Own: true, Section: "log", Text: "Form of the log lines."},
 	{Name: "log.file", Kind: Text, Own: true, Section: "log", Text: "File to log to; empty means stderr."},

@@ -76,7 +76,7 @@ func rawJSON(v any) json.RawMessage {
 // secretWord reports whether a setting's name says that its value is a secret.
 func secretWord(name string) bool {
 	low := strings.ToLower(name)
-	for _, w := range []string{"password", "passwd", "secret", "accesskey", "access-key", "token", "credential"} {
+	for _, w := range []string{"password", "passwd", "secret", "accesskey", "access-key", "access_key", "token", "credential", "authenticationuser"} {
 		if strings.Contains(low, w) {
 			return true
 		}

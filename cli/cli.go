@@ -93,9 +93,6 @@ func printUsage(io Stdio, m *Message) int {
 
 // execute runs the handler of a command and prints its result.
 func execute(ctx context.Context, c *call) int {
-	if c.cmd.absent {
-		return printUsage(c.io, notBuilt(c.cmd, c.old))
-	}
 	if c.on("examples") {
 		for _, e := range c.cmd.examples {
 			fmt.Fprintln(c.io.Out, e)
@@ -302,18 +299,6 @@ func (p *printer) formats() []string {
 		own = append(own, "raw")
 	}
 	return append(own, formats...)
-}
-
-// notBuilt answers for commands that are known and do not exist yet.
-func notBuilt(c *command, old bool) *Message {
-	m := usage("NOT_BUILT", "%s is not built yet; nothing was sent", c.name(old))
-	if old && c.twin != "" {
-		if commands().builtPath(c.twin) {
-			return m.because("its modern form works").try("mqctl " + c.twin)
-		}
-		m.reason("its place will be: mqctl %s", c.twin)
-	}
-	return m.try("mqctl help")
 }
 
 // reportBug keeps the stack of an internal error in a file.

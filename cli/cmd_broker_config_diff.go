@@ -50,7 +50,7 @@ func brokerConfigExplainCommand() *command {
 var ownKeys = []string{
 	"brokerId", "brokerName", "brokerRole", "brokerIP1", "brokerIP2", "listenPort", "fastListenPort", "haListenPort", "haMasterAddress", "bindAddress",
 	"storePathRootDir", "storePathCommitLog", "storePathDLedgerCommitLog", "storePathEpochFile", "storePathBrokerIdentity", "brokerConfigPath", "authConfigPath",
-	"http.listen", "log.file", "nameserver.embedded.enable", "nameserver.embedded.listen", "nameserver.embedded.kvConfigPath", "startAcceptSendRequestTimeStamp",
+	"http.listen", "http.tokenFile", "log.file", "nameserver.embedded.enable", "nameserver.embedded.listen", "nameserver.embedded.kvConfigPath", "startAcceptSendRequestTimeStamp",
 	"metricsPromExporterHost", "metricsPromExporterPort",
 }
 

@@ -87,7 +87,7 @@ func (s *cheat) works() bool {
 	for line := range strings.Lines(s.text) {
 		for _, part := range strings.Split(line, "mqctl ")[1:] {
 			word := firstWord(strings.TrimSpace(part))
-			if c := commands().byOld[strings.ToLower(word)]; c != nil && !c.absent {
+			if c := commands().byOld[strings.ToLower(word)]; c != nil {
 				continue
 			}
 			if !commands().builtPath(part) {

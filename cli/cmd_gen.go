@@ -37,9 +37,6 @@ func (c *call) generate(ext string, page func(*command) string) (*result, error)
 		}
 	}
 	for _, cmd := range commands().commands {
-		if cmd.absent {
-			continue
-		}
 		text := page(cmd)
 		if dir == "" {
 			all.WriteString(text)

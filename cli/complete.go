@@ -104,9 +104,6 @@ func (c *completer) verbs(path string) {
 		full := strings.TrimSpace(path + " " + w)
 		text := ""
 		if cmd := c.r.byPath[full]; cmd != nil {
-			if cmd.absent {
-				continue
-			}
 			text = cmd.summary
 		} else if !c.r.built(full) {
 			continue
@@ -117,7 +114,7 @@ func (c *completer) verbs(path string) {
 		return
 	}
 	for _, name := range c.r.oldNames {
-		if cmd := c.r.byOld[strings.ToLower(name)]; strings.HasPrefix(strings.ToLower(name), strings.ToLower(c.typ)) && !cmd.absent {
+		if cmd := c.r.byOld[strings.ToLower(name)]; strings.HasPrefix(strings.ToLower(name), strings.ToLower(c.typ)) {
 			c.out.WriteString(describe(name, cmd.summary))
 		}
 	}
@@ -126,7 +123,7 @@ func (c *completer) verbs(path string) {
 // built reports whether anything below a noun works.
 func (r *registry) built(noun string) bool {
 	for _, c := range r.commands {
-		if !c.absent && strings.HasPrefix(c.path, noun+" ") {
+		if strings.HasPrefix(c.path, noun+" ") {
 			return true
 		}
 	}

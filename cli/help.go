@@ -47,7 +47,7 @@ func builtNouns(r *registry) []string {
 	var out []string
 	for _, noun := range r.nouns[""] {
 		for _, c := range r.commands {
-			if !c.absent && (c.path == noun || strings.HasPrefix(c.path, noun+" ")) {
+			if c.path == noun || strings.HasPrefix(c.path, noun+" ") {
 				out = append(out, noun)
 				break
 			}
@@ -64,11 +64,7 @@ func nounHelpText(path string) string {
 		if !strings.HasPrefix(c.path, path+" ") {
 			continue
 		}
-		note := ""
-		if c.absent {
-			note = "  (not built yet)"
-		}
-		fmt.Fprintf(&b, "  %-28s %s%s\n", c.path, c.summary, note)
+		fmt.Fprintf(&b, "  %-28s %s\n", c.path, c.summary)
 	}
 	return b.String()
 }
@@ -86,14 +82,6 @@ func oldHelp() string {
 		if twin == "" {
 			twin = c.twin
 		}
-		if c.absent {
-			twin = "not built yet"
-			if c.twin != "" && r.builtPath(c.twin) {
-				twin += "; its modern form works: " + c.twin
-			} else if c.twin != "" {
-				twin += ", nor its modern form: " + c.twin
-			}
-		}
 		fmt.Fprintf(&b, "  %-34s %s\n", n, twin)
 	}
 	return b.String()
@@ -103,9 +91,6 @@ func oldHelp() string {
 func commandHelp(c *command, old bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.name(old), c.summary)
-	if c.absent {
-		b.WriteString("\nThis command is not built yet.\n")
-	}
 	if len(c.examples) > 0 {
 		b.WriteString("\nexamples\n")
 		for _, e := range c.examples {
@@ -140,11 +125,9 @@ func commandHelp(c *command, old bool) string {
 		b.WriteString("\nflags\n" + mine.String())
 	}
 	b.WriteString("\ncommon flags\n" + common.String())
-	if !c.absent {
-		b.WriteString("\nexit codes\n")
-		for _, code := range exitsOf(c) {
-			fmt.Fprintf(&b, "  %-3d %s\n", code, exitNames[code])
-		}
+	b.WriteString("\nexit codes\n")
+	for _, code := range exitsOf(c) {
+		fmt.Fprintf(&b, "  %-3d %s\n", code, exitNames[code])
 	}
 	if c.schema != "" {
 		fmt.Fprintf(&b, "\nJSON   mqctl schema show %s\n", c.schema)

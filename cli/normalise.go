@@ -2,7 +2,6 @@ package cli
 
 import (
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -199,11 +198,6 @@ func (p *parser) earlyFlag(word string) error {
 func (p *parser) leaf() error {
 	p.v = vocabularyOf(p.l.cmd, p.l.old)
 	p.seen = map[string]string{}
-	if p.l.cmd.absent && !p.l.old {
-		// Its flags are not declared yet; only the request for help is understood.
-		p.l.help = slices.Contains(p.rest, "--help") || slices.Contains(p.rest, "-h")
-		return nil
-	}
 	for _, a := range p.early {
 		if err := p.set(a.key, a.value, a.spelled); err != nil {
 			return err

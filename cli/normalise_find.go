@@ -138,7 +138,7 @@ func (p *parser) explain(err error, word string) error {
 // owner finds another command that has a flag of that name.
 func (r *registry) owner(name string, not *command, old bool) string {
 	for _, c := range r.commands {
-		if c == not || c.absent || c.name(old) == "" {
+		if c == not || c.name(old) == "" {
 			continue
 		}
 		for _, f := range c.flags {

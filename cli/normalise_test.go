@@ -70,8 +70,8 @@ var normaliseCases = []struct{ in, want string }{
 	{"--dry-run clusterList", "!UNKNOWN_FLAG"},
 	{"listUser -b x:1 --filter f", "listUser --broker=x:1 --match=f --"},
 	// An exact own name beats an exact common name, and that a beginning.
-	{"brokerConsumeStats -b x:1 --timeout 5s", "brokerConsumeStats --brokerAddr=x:1 --timeout=5s --"},
-	{"brokerConsumeStats -b x:1 --timeoutM 5", "brokerConsumeStats --brokerAddr=x:1 --timeoutMillis=5 --"},
+	{"brokerConsumeStats -b x:1 --timeout 5s", "brokerConsumeStats --broker=x:1 --timeout=5s --"},
+	{"brokerConsumeStats -b x:1 --timeoutM 5", "brokerConsumeStats --broker=x:1 --timeout-millis=5 --"},
 	{"resetOffsetByTime -g g -t t --time relative -s 1", "resetOffsetByTime --topic=t --to=1 --time=relative -- g"},
 	// Required options, contradictions, strays, foreign and unknown flags.
 	{"updateSubGroup -w 1", "!FLAG_MISSING"},
@@ -138,7 +138,6 @@ var normaliseCases = []struct{ in, want string }{
 	{"group set g --slow-broker x", "!BAD_VALUE"},
 	{"group set g --slow-broker -1", "!BAD_VALUE"},
 	{"group set g --slow-broker 99999999999999999999", "!BAD_VALUE"},
-	// Of the contract, not built yet.
 	{"cluster list --watch", "cluster list --watch=2s --"},
 	{"cluster list --context prod", "cluster list --context=prod --"},
 	{"group set g --reason x --slow-broker 1", "group set --which-broker-when-consume-slowly=1 --reason=x -- g"},

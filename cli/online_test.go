@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,53 @@ func TestOnline(t *testing.T) {
 	if !strings.Contains(errs, "on 1 broker, 1 member online, 1 topic, lag 8") {
 		t.Errorf("the impact of a deletion is not told: %s", errs)
 	}
+}
+
+// TestOldReports: mqadmin's reports of one broker's backlog and of a cluster's metrics.
+func TestOldReports(t *testing.T) {
+	ready := startHere(t)
+	ns := ready.Namesrv[0]
+	must := func(want int, args ...string) string {
+		t.Helper()
+		code, out, errs := runLine(append([]string{"mqctl", "-n", ns}, args...)...)
+		if code != want {
+			t.Fatalf("%q: exit %d, want %d\n%s%s", args, code, want, out, errs)
+		}
+		return out
+	}
+	must(0, "topic", "create", "orders", "--write-queues", "1", "--read-queues", "1")
+	must(0, "group", "create", "readers")
+	must(0, "message", "send", "orders", "--body", "x", "--count", "10")
+	join(t, ready.Addr, "readers", "CLUSTERING", "10.0.1.21@7")
+	a := admin.New(admin.Options{Nameservers: []string{ns}})
+	t.Cleanup(a.Close)
+	if err := a.CommitOffset(context.Background(), ready.Addr, "readers", "orders", 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	out := must(0, "brokerConsumeStats", "-b", ready.Addr, "--output", "mqadmin")
+	head, rest, _ := strings.Cut(out, "\n")
+	if !strings.HasPrefix(head, "#Topic ") || len(strings.Fields(rest)) < 8 || !strings.HasPrefix(rest, "orders"+strings.Repeat(" ", 60)+"readers ") || !strings.HasSuffix(out, "\n\nDiff Total: 8\n") {
+		t.Errorf("not mqadmin's layout:\n%s", out)
+	}
+	if out = must(0, "brokerConsumeStats", "-b", ready.Addr, "-l", "9", "-o", "false", "-t", "3000", "--output", "json"); !strings.Contains(out, `"items": []`) || valid([]byte(out)) != nil {
+		t.Errorf("a threshold of 9 shows\n%s", out)
+	}
+	if out = must(0, "brokerConsumeStats", "-b", "broker-a/0", "--output", "json"); !strings.Contains(out, `"lag": 8`) || valid([]byte(out)) != nil {
+		t.Errorf("%v\n%s", valid([]byte(out)), out)
+	}
+	must(4, "brokerConsumeStats", "-b", "127.0.0.1:1")
+	dir := t.TempDir()
+	if out = must(0, "exportMetrics", "-c", "DefaultCluster", "-f", dir, "--output", "mqadmin"); out != "export "+dir+"/metrics.json success" {
+		t.Errorf("%q", out)
+	}
+	b, err := os.ReadFile(dir + "/metrics.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []string{`"evaluateReport"`, `"broker-a"`, `"topicSize": 1`, `"groupSize": 1`, `"GO%V5_3_3"`, `"totalNormalInTps"`, `"scheduleOneDayInNum"`} {
+		if !strings.Contains(string(b), w) {
+			t.Errorf("%s is not in\n%s", w, b)
+		}
+	}
+	must(3, "exportMetrics", "-c", "Nowhere", "-f", dir)
 }

@@ -79,8 +79,7 @@ type command struct {
 	attrs    attr
 	view     view
 	run      func(ctx context.Context, c *call) (*result, error)
-	twin     string // mqadmin names that are not built: their modern form
-	absent   bool   // known, not built yet
+	twin     string // of mqadmin names without a modern spelling: the command to use instead
 	outFile  bool   // -o may name the file to write
 }
 
@@ -136,14 +135,14 @@ func newRegistry() *registry {
 		offsetCommands(), offsetMoveCommands(), clientCommands(), messageCommands(), statsCommands(), haCommands(), checkCommands(), waitCommands(), roleCommands(),
 		devCommands(), knowledgeCommands(), contextCommands(), configCommands(),
 		clientInspectCommands(), messageOldCommands(), messagePrintCommands(),
-		checkMoreCommands(), waitMoreCommands(), clusterHealthCommands(),
+		checkMoreCommands(), waitMoreCommands(), clusterHealthCommands(), debugCommands(),
 		benchCommands(), benchOldCommands(),
 		{latencyCommand(), brokerLogsCommand(), eventsCommand()},
 		shellCommands(), topCommands(), genCommands(), cheatCommands(),
 		storeCommands(),
 		planCommands(),
 		userCommands(), aclCommands(), controllerCommands(), rareCommands(), staticCommands(),
-		absentTree(), absentOld(),
+		{consumeStatsCommand(), exportMetricsCommand()},
 	} {
 		for _, c := range group {
 			r.add(c)
@@ -191,12 +190,7 @@ func appendNew(list []string, s string) []string {
 // words lists everything a command line may start with and that works, for
 // suggestions.
 func (r *registry) words() []string {
-	out := builtNouns(r)
-	for _, n := range r.oldNames {
-		if !r.byOld[strings.ToLower(n)].absent {
-			out = append(out, n)
-		}
-	}
+	out := append(builtNouns(r), r.oldNames...)
 	sort.Strings(out)
 	return out
 }
@@ -207,7 +201,7 @@ func (r *registry) builtVerbs(path string) []string {
 	for _, verb := range r.nouns[path] {
 		full := path + " " + verb
 		for _, c := range r.commands {
-			if !c.absent && (c.path == full || strings.HasPrefix(c.path, full+" ")) {
+			if c.path == full || strings.HasPrefix(c.path, full+" ") {
 				out = append(out, verb)
 				break
 			}
@@ -222,8 +216,8 @@ func (r *registry) builtPath(line string) bool {
 	path := ""
 	for _, w := range strings.Fields(line) {
 		path = strings.TrimSpace(path + " " + w)
-		if c := r.byPath[path]; c != nil {
-			return !c.absent
+		if r.byPath[path] != nil {
+			return true
 		}
 	}
 	return false

@@ -26,9 +26,6 @@ func TestRegistry(t *testing.T) {
 		if c.summary == "" {
 			t.Errorf("%s has no summary", name)
 		}
-		if c.absent {
-			continue
-		}
 		if c.run == nil || len(c.examples) == 0 {
 			t.Errorf("%s lacks a handler or an example", name)
 		}
@@ -91,7 +88,7 @@ func TestReservedLetters(t *testing.T) {
 		meaning[k] = v
 	}
 	for _, c := range commands().commands {
-		if c.path == "" || c.absent {
+		if c.path == "" {
 			continue
 		}
 		for letter, o := range vocabularyOf(c, false).short {
@@ -109,9 +106,6 @@ func TestReservedLetters(t *testing.T) {
 // TestExamplesAreUnderstood: the examples of help pages pass the front door.
 func TestExamplesAreUnderstood(t *testing.T) {
 	for _, c := range commands().commands {
-		if c.absent {
-			continue
-		}
 		for _, e := range c.examples {
 			line, _, _ := strings.Cut(e, " | ")
 			if _, after, ok := strings.Cut(e, "| mqctl"); ok {
@@ -260,7 +254,7 @@ var closedLines = map[string]string{
 // writes nothing to stdout but a valid envelope, and says what is wrong.
 func TestClosedPort(t *testing.T) {
 	for _, c := range commands().commands {
-		if c.absent || c.is(local) || c.path == "undo" { // undo reads the audit file first
+		if c.is(local) || c.path == "undo" { // undo reads the audit file first
 			continue
 		}
 		for _, old := range []bool{false, true} {
@@ -328,25 +322,6 @@ func runEnv(env map[string]string, args ...string) (code int, stdout, stderr str
 		return auditOff // tests leave nothing behind
 	}})
 	return code, out.String(), errs.String()
-}
-
-// TestNotBuilt: what is known and not there says so and sends nothing.
-func TestNotBuilt(t *testing.T) {
-	for _, c := range commands().commands {
-		if !c.absent {
-			continue
-		}
-		args := []string{"mqctl", "-n", "127.0.0.1:1"}
-		if c.path != "" {
-			args = append(args, strings.Fields(c.path)...)
-		} else {
-			args = append(append(args, c.old), others(c, nil)...)
-		}
-		code, out, errs := runLine(args...)
-		if code != ExitUsage || out != "" || !strings.Contains(errs, "not built yet") {
-			t.Errorf("%q: exit %d, %q, %q", args, code, out, errs)
-		}
-	}
 }
 
 func TestHelp(t *testing.T) {

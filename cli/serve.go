@@ -38,6 +38,7 @@ type serving struct {
 	ns      *nameserver.Server
 	nsAddr  string
 	health  net.Listener
+	prof    *profiles // nil: none are given away
 	lag     *heldBack // only under mqctl dev --lag
 	begun   time.Time
 	clean   []func()
@@ -148,7 +149,9 @@ func (s *serving) open() error {
 		return errors.Join(err, s.broker.Close())
 	}
 	s.warnOpen(o.ListenAddr)
-	s.warnKey(s.cfg.Value("haAuthKeyFile"))
+	for _, key := range []string{"haAuthKeyFile", "http.tokenFile"} {
+		s.warnKey(key)
+	}
 	return nil
 }
 
@@ -162,13 +165,14 @@ func (s *serving) warnOpen(addr string) {
 	s.warn(m.try("--listen "+net.JoinHostPort("127.0.0.1", port), "a firewall"))
 }
 
-// warnKey warns of a key that others of this machine can read.
-func (s *serving) warnKey(name string) {
+// warnKey warns of a file with a key that others of this machine can read.
+func (s *serving) warnKey(key string) {
+	name := s.cfg.Value(key)
 	if name == "" {
 		return
 	}
 	if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
-		m := &Message{Code: "KEY_READABLE", Text: fmt.Sprintf("haAuthKeyFile %s may be read by others of this machine (mode %04o)", name, info.Mode().Perm())}
+		m := &Message{Code: "KEY_READABLE", Text: fmt.Sprintf("%s %s may be read by others of this machine (mode %04o)", key, name, info.Mode().Perm())}
 		s.warn(m.try("chmod 600 " + name))
 	}
 }
@@ -239,6 +243,12 @@ func (s *serving) openHealth() error {
 		s.warn(warn)
 	}
 	s.health = l
+	if l == nil {
+		return nil
+	}
+	if s.prof, err = newProfiles(s.cfg, l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	return nil
 }
 
@@ -268,7 +278,7 @@ func (s *serving) run(ctx context.Context) error {
 		g.Go(func() error { return s.lag.run(outer) })
 	}
 	if s.health != nil {
-		h := &healthServer{listener: s.health, check: s.broker.Check, started: s.broker.Ready(), name: s.title}
+		h := &healthServer{listener: s.health, check: s.broker.Check, started: s.broker.Ready(), name: s.title, profiles: s.prof}
 		g.Go(func() error { return h.serve(outer) })
 	}
 	g.Go(func() error {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// healthServer answers /livez, /readyz and /startupz.
+// healthServer answers /livez, /readyz and /startupz, and gives profiles away where
+// the configuration allows it.
 //
 // Goroutines: serve starts one, which owns the listener and ends with ctx.
 type healthServer struct {
@@ -17,6 +18,7 @@ type healthServer struct {
 	check    func() error      // nil when ready
 	started  <-chan struct{}   // closed at the first readiness
 	name     func() (s string) // who answers
+	profiles *profiles         // nil: none
 }
 
 // listenHealth opens the health port. A default address that is taken is only
@@ -53,6 +55,9 @@ func (h *healthServer) serve(ctx context.Context) error {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, h.name()+"\n/livez /readyz /startupz")
 	})
+	if h.profiles != nil {
+		h.profiles.mount(mux)
+	}
 	s := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,

@@ -28,7 +28,7 @@ func shellHelp() string {
 	for _, t := range shellTasks {
 		var have []string
 		for _, p := range t.paths {
-			if c := r.byPath[p]; c != nil && !c.absent || strings.HasPrefix(p, "help ") {
+			if r.byPath[p] != nil || strings.HasPrefix(p, "help ") {
 				have = append(have, p)
 			}
 		}

@@ -149,9 +149,6 @@ func eachCommand(t *testing.T, f func(t *testing.T, c *command, old bool, line [
 	}
 	var jobs []job
 	for _, c := range commands().commands {
-		if c.absent {
-			continue
-		}
 		for _, old := range []bool{false, true} {
 			if c.name(old) == "" || old && c.old == "" || !old && c.path == "" {
 				continue

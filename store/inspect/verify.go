@@ -72,24 +72,41 @@ type span struct{ from, to int64 }
 // anything. The error is that of the context or one of the disk: then the report is
 // of what was read until then.
 func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
+	v := s.verifier(ctx, found)
+	v.plan = s.logCapacity() - s.LogMin()
+	rep, err := v.run(v.names, v.sideFiles, v.config, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers)
+	if err == nil && s.opt.Progress != nil {
+		s.opt.Progress(v.plan, v.plan)
+	}
+	return rep, err
+}
+
+// VerifyLight is Verify without reading the log, its queues and its index: names and
+// sizes of files, the configuration, mqctl's own files. It takes milliseconds, whatever
+// the size of the store.
+func (s *Store) VerifyLight(ctx context.Context, found func(Found)) (Report, error) {
+	v := s.verifier(ctx, found)
+	return v.run(v.names, v.sideFiles, v.config)
+}
+
+func (s *Store) verifier(ctx context.Context, found func(Found)) *verifier {
 	v := &verifier{s: s, out: found, ctx: ctx, topics: map[string]map[int32]*queueCheck{}, lastAt: -1}
 	v.rep.LogMin, v.rep.LogFiles, v.rep.Queues = s.LogMin(), len(s.logFiles), len(s.queues)
-	v.plan = s.logCapacity() - s.LogMin()
 	for _, f := range s.LogFiles() {
 		v.rep.Files = append(v.rep.Files, FileReport{File: f, First: -1, Last: -1})
 	}
-	for _, step := range []func() error{
-		v.names, v.sideFiles, v.config, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers,
-	} {
-		if err := ctx.Err(); err != nil {
+	return v
+}
+
+// run takes the steps of a verification.
+func (v *verifier) run(steps ...func() error) (Report, error) {
+	for _, step := range steps {
+		if err := v.ctx.Err(); err != nil {
 			return v.rep, err
 		}
 		if err := step(); err != nil {
 			return v.rep, err
 		}
-	}
-	if s.opt.Progress != nil {
-		s.opt.Progress(v.plan, v.plan)
 	}
 	return v.rep, nil
 }
