@@ -11,7 +11,7 @@ DURATION ?= 30m
 RATE ?= 400
 COMPAT_JAVA = $(CURDIR)/testdata/compat/java/target
 
-.PHONY: all build run test race lint fmt layers check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files compat-names scenarios scenarios-short soak clean
+.PHONY: all build run test race lint fmt layers systems check fuzz sim bench bench-load benchcmp cover compat compat-java compat-java-files compat-names scenarios scenarios-short soak clean
 
 all: build
 
@@ -33,10 +33,13 @@ fmt: ## formats everything
 layers: ## do the imports keep to the picture in broker/ARCHITECTURE.md, and the sources to the house rules?
 	$(GO) run .ci/layers.go
 
-lint: layers ## needs .ci/bin/golangci-lint: .ci/tools installs it
+lint: layers systems ## needs .ci/bin/golangci-lint: .ci/tools installs it
 	$(GO) vet ./...
 	cd testdata/compat && for tags in none java scenarios scenarios,java soak; do $(GO) vet -tags $$tags . || exit 1; done
 	.ci/bin/golangci-lint run --config .ci/golangci.yml ./...
+
+systems: ## does it build for the other systems that it is meant for?
+	@for os in darwin freebsd; do echo "build for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cli/mqctl || exit 1; done
 
 check: build lint test race compat ## what CI runs, but for what needs Java
 

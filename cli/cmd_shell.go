@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"mqctl/cli/shell"
 )
 
@@ -32,11 +30,7 @@ func onTerminal(stdio Stdio) bool { return isTerminal(stdio.In) && isTerminal(st
 
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+	return ok && shell.IsTerminal(int(f.Fd()))
 }
 
 func runShell(ctx context.Context, c *call) (*result, error) {

@@ -27,8 +27,14 @@ type keyReader struct {
 func newKeyReader(fd int) (*keyReader, error) {
 	k := &keyReader{fd: fd}
 	k.cond = sync.NewCond(&k.mu)
-	if err := unix.Pipe2(k.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	if err := unix.Pipe(k.wake[:]); err != nil { // pipe2 is not everywhere
 		return nil, err
+	}
+	for _, end := range k.wake {
+		unix.CloseOnExec(end)
+		if err := unix.SetNonblock(end, true); err != nil {
+			return nil, err
+		}
 	}
 	return k, nil
 }

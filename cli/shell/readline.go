@@ -37,6 +37,9 @@ type terminalEditor struct {
 	pos    atomic.Int64
 }
 
+// IsTerminal says whether somebody may sit at the descriptor fd.
+func IsTerminal(fd int) bool { return readline.IsTerminal(fd) }
+
 // NewTerminal makes the editor of a terminal.
 func NewTerminal(in, out *os.File) (LineEditor, error) {
 	keys, err := newKeyReader(int(in.Fd()))
