@@ -58,8 +58,8 @@ func (b *Broker) attachSelf() replication.AttachRequest {
 		Min: int64(p.Min), End: int64(p.Max), Readable: b.readable(), AckFsync: ha.AckFsync, Secure: b.opts.HAAuthKey != "", TLS: b.opts.HATLS.On, Epoch: s.Epoch}
 }
 
-// serveAttach answers a slave of ours that wants to connect. It reads only, so
-// everybody may ask; what it costs is bounded by package replication.
+// serveAttach answers a slave of ours that wants to connect. What it costs is bounded
+// by package replication.
 func (b *Broker) serveAttach(_ context.Context, r *remoting.Request) {
 	var q replication.AttachRequest
 	if err := decodePeer(r.Body, &q); err != nil {
@@ -131,13 +131,15 @@ func (b *Broker) askAttach(ctx context.Context, master string, q replication.Att
 	if err != nil {
 		return reply, false, err
 	}
-	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, remoting.Map{"step": stepAttach}, text)
+	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, b.signStep(stepAttach, text), text)
 	switch {
 	case err != nil:
 		return reply, false, err
 	case resp.Code == remoting.CodeRequestCodeNotSupported:
 		b.ha.known.foreign(master)
 		return reply, false, nil
+	case resp.Code == remoting.CodeNoPermission:
+		return replication.AttachReply{State: replication.Mismatch, Why: resp.Remark}, true, nil
 	case resp.Code != remoting.CodeSuccess:
 		return reply, true, resp.Err()
 	}

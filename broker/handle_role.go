@@ -16,8 +16,10 @@ const (
 // roleSteps are the steps of MQCTL_ROLE by name.
 func (b *Broker) roleSteps() map[string]handlerFunc {
 	steps := b.changeSteps()
-	steps[stepAttach] = b.serveAttach
-	steps[stepHello] = b.serveHello
+	steps[stepAttach] = b.provedStep(stepAttach, b.serveAttach)
+	steps[stepHello] = b.provedStep(stepHello, b.serveHello)
+	steps[stepChallenge] = b.serveChallenge
+	steps[stepProve] = b.serveProve
 	return steps
 }
 

@@ -239,7 +239,7 @@ func (b *Broker) sayHello(ctx context.Context, master string) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, remoting.Map{"step": stepHello}, text)
+	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, b.signStep(stepHello, text), text)
 	if err != nil {
 		return false // its liveness is what watchPeers decides
 	}

@@ -66,6 +66,8 @@ type relayOptions struct {
 	Net   *remoting.Client
 	// Ask asks the master for its role; remoting.CodeRequestCodeNotSupported is the answer of Apache's.
 	Ask func(ctx context.Context, addr string) (*body.RoleStatus, error)
+	// Prove shows the master, over a connection to it, that this is a broker of its name; nil: it need not.
+	Prove func(ctx context.Context, c *remoting.Conn) error
 	// Resume serves a parked send here after all, behind what its connection sent before.
 	Resume func(s *session, r *remoting.Request)
 	// Refuse answers a send that found no master.
@@ -475,6 +477,9 @@ func (y *relay) connect(ctx context.Context, st *standing) bool {
 	if err == nil {
 		c, err = y.o.Net.Connect(one, st.Master)
 	}
+	if err == nil && !plain && y.o.Prove != nil {
+		err = y.o.Prove(one, c)
+	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if err != nil {
@@ -521,7 +526,7 @@ func (q *requests) serveRelayed(s *session, r *remoting.Request) {
 	refuse := func(code int, format string, args ...any) {
 		r.Reply(code, fmt.Sprintf(format, args...), nil, nil)
 	}
-	if !q.b.fromGroup(r.Conn) {
+	if !q.b.fromGroup(s, r.Conn) {
 		refuse(remoting.CodeNoPermission, "request %d is for the brokers of %s; %s is none", r.Code, q.b.opts.Name, r.Conn.RemoteAddr())
 		return
 	}

@@ -99,11 +99,15 @@ func (b *Broker) trusted(c *remoting.Conn) bool {
 }
 
 // fromGroup says whether a connection comes from a broker of this name: from this
-// machine, or from the address of a registered one. What is relayed from there is
-// what its clients may send here themselves.
-func (b *Broker) fromGroup(c *remoting.Conn) bool {
+// machine, or with the key of haAuthKeyFile; without one, from the address of a
+// registered broker. What is relayed from there is what its clients may send here
+// themselves, but for the address that their messages get.
+func (b *Broker) fromGroup(s *session, c *remoting.Conn) bool {
 	if b.trusted(c) {
 		return true
+	}
+	if len(b.roleKey) > 0 {
+		return s.proof.done.Load()
 	}
 	for _, p := range b.peers.Load() {
 		at, err := netip.ParseAddrPort(p.Addr)
@@ -116,7 +120,7 @@ func (b *Broker) fromGroup(c *remoting.Conn) bool {
 
 // openRoles makes what changes this broker's role, and what relays stale clients' requests.
 func (b *Broker) openRoles() {
-	b.relay = newRelay(relayOptions{Stand: &b.stand, Live: &b.live, Net: b.ha.net, Ask: b.askRole, Resume: b.sends.resume, Refuse: b.refuseSend,
+	b.relay = newRelay(relayOptions{Stand: &b.stand, Live: &b.live, Net: b.ha.net, Ask: b.askRole, Prove: b.proveConn, Resume: b.sends.resume, Refuse: b.refuseSend,
 		Followed: b.announceSlave, Now: b.opts.Now, Log: b.log})
 	b.onCut(b.cutProgress)
 	if b.opts.HAAuthKey != "" {

@@ -29,6 +29,8 @@ type session struct {
 
 	lanes lanes
 
+	proof connProof // of the key, by another broker
+
 	clientName string   // what this client is called when its requests are relayed
 	relayed    *relayed // clients whose requests another broker relays over this connection
 	foreign    bool     // this is a relayed client; its requests go no further

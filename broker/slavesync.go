@@ -67,6 +67,10 @@ type syncOptions struct {
 	// Dropped is told of topics that are gone, before their queues go.
 	Dropped  func(names []string)
 	Namesrvs []string
+	// Key is the shared key of the brokers of this name, empty if there is none; Proved
+	// says whether a request shows it. Both nil: there is none.
+	Key    func() []byte
+	Proved func(r *remoting.Request, what, who string) bool
 	// Known are the brokers of this name that the registration was told of, by id.
 	Known func() map[int64]string
 	// Settled says whether progress here speaks of the master's messages; nil: always.

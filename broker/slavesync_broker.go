@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mqctl/replication"
@@ -16,7 +17,7 @@ func (b *Broker) newSync() error {
 	b.sync, err = newSlaveSync(syncOptions{
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr, Stand: &b.stand, Peers: &b.peers,
 		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Locks: b.locks, Delays: b.delays, Modes: b.modes, Store: b.store,
-		Trust: b.trust, Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Known: b.replicas, Settled: func() bool { return b.roles.settled() && !b.stand.Load().Leaving },
+		Trust: b.trust, Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Key: func() []byte { return b.roleKey }, Proved: b.proved, Known: b.replicas, Settled: func() bool { return b.roles.settled() && !b.stand.Load().Leaving },
 		FS: b.opts.FS, Root: b.opts.Store.Dir, Wait: b.opts.PreOnlineWait, Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
 	})
 	if err != nil {
@@ -32,7 +33,7 @@ func (b *Broker) newSync() error {
 
 // trust says whether the tables of the master may be taken over: not those of a
 // master whose log is another one, or was wiped. Deletions wait until its log is known
-// to be the one that is copied here.
+// to be the one that is copied here. With haAuthKeyFile everything waits for replication.
 func (b *Broker) trust() (deletions bool, err error) {
 	st := b.ha.slave.Status()
 	switch st.State {
@@ -40,7 +41,11 @@ func (b *Broker) trust() (deletions bool, err error) {
 		return false, fmt.Errorf("replication is %s: %s", st.State, st.Sentence)
 	case replication.Syncing, replication.Copying, replication.Stalled:
 		return st.Connected, nil
-	case replication.Connecting, replication.TooOld, replication.Failed:
+	case replication.Connecting:
+		if len(b.roleKey) > 0 { // whether the master has the key its replication port says
+			return false, errors.New("the master has not proved the key of haAuthKeyFile yet: replication is not connected")
+		}
+	case replication.TooOld, replication.Failed:
 	}
 	return false, nil
 }

@@ -121,14 +121,14 @@ func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables
 		part := tables{records: give.records[:n]}
 		push := a
 		push.push = true
-		if _, err := s.call(ctx, addr, remoting.ReqMqctlProgress, &push, part.encode()); err != nil {
+		if _, err := s.askTables(ctx, addr, &push, part.encode()); err != nil {
 			return first, nil, err
 		}
 		give.records = give.records[n:]
 	}
 	all := &tables{}
 	for round := 0; ; round++ {
-		resp, err := s.call(ctx, addr, remoting.ReqMqctlProgress, &a, give.encode())
+		resp, err := s.askTables(ctx, addr, &a, give.encode())
 		if err != nil {
 			return first, nil, err
 		}

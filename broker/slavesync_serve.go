@@ -89,6 +89,9 @@ func (s *slaveSync) admit(ctx context.Context, r *remoting.Request, a *asking) e
 	if _, err := netip.ParseAddrPort(a.addr); err != nil {
 		return refused("brokerAddr %q is no ip:port", a.addr)
 	}
+	if s.o.Proved != nil && !s.o.Proved(r, remoting.RequestName(remoting.ReqMqctlProgress), a.who()) {
+		return &remoting.Error{Code: remoting.CodeNoPermission, Remark: unproved(remoting.RequestName(remoting.ReqMqctlProgress), r.Conn.RemoteAddr())}
+	}
 	from := r.Conn.RemoteAddr().Addr().Unmap().String()
 	if s.knows(from) {
 		return nil
@@ -170,7 +173,7 @@ func (s *slaveSync) pushTo(ctx context.Context, addr string, records []subgroup.
 	for len(records) > 0 {
 		n := firstBytes(records, mostRecordBytes)
 		give := tables{records: records[:n]}
-		if _, err := s.call(ctx, addr, remoting.ReqMqctlProgress, &a, give.encode()); err != nil {
+		if _, err := s.askTables(ctx, addr, &a, give.encode()); err != nil {
 			return err
 		}
 		records = records[n:]
