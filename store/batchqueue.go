@@ -151,12 +151,7 @@ func (s *Store) placeBatch(e *entry) error {
 	case e.offset == 0 && end > 0:
 		// The topic was deleted and made again: its old messages are gone.
 		q.remade = true
-		if err := s.dropSnapshot(); err != nil {
-			return err
-		}
-		s.setEnd(q, 0)
-		q.min.Store(0)
-		if err := q.cq.Reset(); err != nil {
+		if err := s.restart(q); err != nil {
 			return err
 		}
 	case e.offset < end:
@@ -236,6 +231,9 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 			return err
 		}
 		s.noteForeign(rec, foreign)
+		if err := s.passLong(inv, dir, files, inv.batchFile, consumequeue.BatchUnitBytes); err != nil {
+			return err
+		}
 		size, err := segfile.CheckSizes(dir, files, inv.batchFile, 0)
 		if err == nil && size%consumequeue.BatchUnitBytes != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of %d", size, consumequeue.BatchUnitBytes)}

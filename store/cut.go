@@ -60,15 +60,18 @@ func (c *cut) locked(find, finish func() error) error {
 	}
 	s.disp.mu.Lock()
 	defer s.unlockDispatch()
+	return s.takeBack(func() error { return c.change(finish) })
+}
+
+// change is locked with the dispatch lock held, and no snapshot there.
+func (c *cut) change(finish func() error) error {
+	s := c.s
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	err := s.dropSnapshot()
-	if err == nil {
-		err = s.writeNote(&c.note)
-	}
+	err := s.writeNote(&c.note)
 	if err == nil {
 		err = s.dropBlank()
 	}

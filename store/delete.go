@@ -65,9 +65,15 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 	s.disp.mu.Lock()
 	defer s.disp.mu.Unlock()
 
-	if err := s.dropSnapshot(); err != nil { // before anything is taken out
+	err := s.takeBack(func() error { return s.takeOut(topic, keep) }) // the snapshot goes before anything
+	if err != nil {
 		return fmt.Errorf("delete topic %s: %w", topic, err)
 	}
+	return nil
+}
+
+// takeOut is deleteTopic with its locks held.
+func (s *Store) takeOut(topic string, keep func(topic string) bool) error {
 	s.appendMu.Lock()
 	if keep(topic) {
 		s.appendMu.Unlock()
@@ -96,11 +102,11 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 			delete(s.keep.deleted, topic)
 		}
 		s.undelete(topic, queues, counters, batch)
-		return fmt.Errorf("delete topic %s: %w", topic, err)
+		return err
 	}
 	for _, q := range queues {
 		if err := q.cq.Delete(); err != nil {
-			return fmt.Errorf("delete topic %s: %w", topic, err)
+			return err
 		}
 	}
 	for _, parent := range []string{s.queueDir, s.batchDir(), s.extDir()} {
@@ -108,7 +114,7 @@ func (s *Store) deleteTopic(topic string, keep func(topic string) bool) error {
 			continue
 		}
 		if err := s.opt.FS.RemoveAll(filepath.Join(parent, topic)); err != nil {
-			return fmt.Errorf("delete topic %s: %w", topic, err)
+			return err
 		}
 		if err := s.opt.FS.SyncDir(parent); err != nil {
 			return err

@@ -52,6 +52,7 @@ type dispatcher struct {
 	hashAt   int        // next of taken.hashes
 	arrived  []*Queue   // have new units in this round; guarded by mu
 	dirty    []*Queue   // have units to write or to sync; guarded by mu
+	marking  []*Queue   // taken out of dirty by a mark that has not written them yet; guarded by mu
 	stalled  bool       // a queue could not take a unit; guarded by mu
 	scanning bool       // entries were left out: read the log; guarded by pendMu
 

@@ -55,13 +55,16 @@
 //
 // # Goroutines
 //
-// Open starts none that outlives it. Run owns five, which end with its context:
+// Open starts none that outlives it. Run owns seven, which end with its context:
 //
 //   - flusher (flushLoop): every fsync of the log. Woken by waiters and by
 //     FlushInterval.
 //   - preparer (prepareLoop): makes the next segment when one is half full.
-//   - keeper (keepLoop): writes queue units every second, syncs and marks every
-//     ten, watches the disk, and reads back what dispatch had to leave out.
+//   - keeper (keepLoop): writes queue units and index every second, notes what is written
+//     for a start after kill -9, watches the disk, and reads back what dispatch had to
+//     leave out. It waits for no sync.
+//   - marker (markLoop): syncs and marks every ten seconds, or each GiB of log.
+//   - roller (rollLoop): makes the next files of queues. Woken by queues that need one.
 //   - retainer (retainLoop): deletes files of the log that are old or that the disk
 //     has no place for, and what points into them. Woken by cleanResourceInterval, a
 //     full disk and requests.
@@ -73,9 +76,10 @@
 //
 // # Locks
 //
-// In this order: rawState.mu, retainer.turn, keeper.mu, the dispatch lock (dispatcher.mu), the append lock
-// (appendMu), dispatcher.pendMu. The locks of flusher, queues, index and log, and
+// In this order: rawState.mu, retainer.turn, keeper.mu, the dispatch lock (dispatcher.mu), the append
+// lock (appendMu), dispatcher.pendMu. The locks of noter, flusher, queues, index and log, and
 // joiner.mu, are leaves. No file is synced, made or removed under the append lock; under
 // the dispatch lock only DeleteTopic does. A cut of a replica's log holds all of
-// them: nobody sends to a replica.
+// them: nobody sends to a replica. A mark holds keeper.mu for as long as its syncs take, so
+// the keeper never asks for it.
 package store

@@ -7,7 +7,13 @@ import (
 
 // What crash tests drive by hand instead of Run.
 
-func (s *Store) KeepOnce()          { s.keepOnce() }
+// KeepOnce is a second of roller, keeper and marker.
+func (s *Store) KeepOnce() {
+	s.rollQueues()
+	s.keepOnce()
+	s.markIfDue()
+}
+
 func (s *Store) FlushOnce()         { s.flushOnce() }
 func (s *Store) PrepareNext() error { return s.log.Prepare() }
 func (s *Store) CheckDisk()         { s.checkDisk() }
@@ -20,6 +26,12 @@ func (s *Store) Mark() error {
 	}
 	return err
 }
+
+// WriteQueues is a round of the roller.
+func (s *Store) WriteQueues() { s.rollQueues() }
+
+// NoteOnce is a second of the keeper alone.
+func (s *Store) NoteOnce() { s.keepOnce() }
 
 // SetPID makes the store think that it is opened by another process.
 func (o *Options) SetPID(pid int) { o.pid = pid }

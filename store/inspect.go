@@ -9,6 +9,7 @@ import (
 
 	"mqctl/store/internal/checkpoint"
 	"mqctl/store/internal/commitlog"
+	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/segfile"
 )
 
@@ -20,6 +21,7 @@ type inventory struct {
 	unitFile           int64 // size of a queue file
 	batchFile, extFile int64 // of batch queues, of extensions
 	hasExt             bool  // there are extension files
+	long               []longFile
 
 	abort      bool
 	abortPID   int
@@ -117,6 +119,9 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 			return err
 		}
 		s.noteForeign(rec, foreign)
+		if err := s.passLong(inv, dir, files, inv.unitFile, consumequeue.UnitBytes); err != nil {
+			return err
+		}
 		size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
 		if err == nil && size%20 != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}

@@ -33,7 +33,7 @@ const (
 // keeper is the state of the slow work: what is written and synced in the
 // background.
 type keeper struct {
-	mu       sync.Mutex // one mark or deletion at a time; guards all below
+	mu       sync.Mutex // one mark or deletion at a time; guards all to idle
 	old      checkpoint.Checkpoint
 	deleted  map[string]int64
 	marked   int64 // dispatch position of the last mark
@@ -42,19 +42,26 @@ type keeper struct {
 	lastMark time.Time
 	took     time.Duration // by the last mark
 	warm     []*Queue      // synced by the last mark
-	idleEnd  int64         // end of the log at the last look
-	idle     int           // looks without a new message
+	unsynced bool          // a process that was killed left queue files that are in no list of dirty ones
 
-	// The newest snapshot of the queues on disk.
-	snapped      int64         // position that it vouches for, -1: there is none
-	snappedMin   int64         // start of the log then
-	snappedBytes int           // its size
-	snapDrops    atomic.Uint64 // how often it was dropped; not guarded
-	snapSeen     uint64        // snapDrops when it was written
+	idleEnd int64 // end of the log at the last look; the keeper's
+	idle    int   // looks without a new message; the keeper's
 }
 
-// keepLoop writes queue units every second, marks every ten, and watches the
-// disk. It also takes over what dispatch could not do.
+// noter is the state of the snapshots of the queues. They are written while a mark is under
+// way, which may take as long as the disk likes.
+type noter struct {
+	mu      sync.Mutex    // held while a snapshot is written; guards what follows
+	changes int           // of what it tells, under way: none is written then
+	end     int64         // what the newest on disk vouches for, -1: there is none
+	min     int64         // start of the log then
+	index   int64         // see snapshot.index
+	bytes   int           // its size
+	drops   atomic.Uint64 // how often it was dropped; in a store in use under mu and the dispatch lock
+}
+
+// keepLoop writes queue units every second, notes what is written, and watches the
+// disk. It also takes over what dispatch could not do. It never waits for a sync.
 func (s *Store) keepLoop(ctx context.Context) error {
 	tick := time.NewTicker(keepInterval)
 	defer tick.Stop()
@@ -68,15 +75,44 @@ func (s *Store) keepLoop(ctx context.Context) error {
 			s.checkDisk()
 		case <-s.keepWake:
 			s.catchUp()
-		case <-s.writeWake:
-			s.writeQueues()
 		case <-tick.C:
 			if s.closed.Load() {
 				return nil
 			}
 			s.catchUp()
 			s.keepOnce()
+			notify(s.markWake)
 		}
+	}
+}
+
+// markLoop marks when it is time, and asks the keeper when that may be.
+func (s *Store) markLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.markWake:
+		}
+		if s.closed.Load() {
+			return nil
+		}
+		s.markIfDue()
+	}
+}
+
+// rollLoop makes the next files of queues, for which the units before have to be safe.
+func (s *Store) rollLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.writeWake:
+		}
+		if s.closed.Load() {
+			return nil
+		}
+		s.rollQueues()
 	}
 }
 
@@ -100,37 +136,62 @@ func (s *Store) unlockDispatch() {
 
 // point is how far dispatch is.
 type point struct {
-	pos    int64 // every record before it is visible
-	millis int64 // store time of the newest of them
-	index  int64 // the newest of them that has keys, -1: none
+	pos    int64  // every record before it is visible
+	millis int64  // store time of the newest of them
+	index  int64  // the newest of them that has keys, -1: none
+	drops  uint64 // noter.drops
 }
 
 // dispatchPoint is the one of now. The caller holds the dispatch lock.
 func (s *Store) dispatchPoint() point {
-	at := point{pos: s.dispatched.Load(), millis: s.dispatchedMillis, index: -1}
+	at := point{pos: s.dispatched.Load(), millis: s.dispatchedMillis, index: -1, drops: s.note.drops.Load()}
 	if s.index != nil {
 		at.index = s.index.EndPhys()
 	}
 	return at
 }
 
-// writeQueues writes what queues hold in memory. The units of all messages before at
-// are in the files then, unless it could not.
-func (s *Store) writeQueues() (at point, ok bool) {
+// unwritten are the queues that may have units in memory only.
+func (s *Store) unwritten() (at point, queues []*Queue) {
 	s.disp.mu.Lock()
-	at = s.dispatchPoint()
-	dirty := slices.Clone(s.disp.dirty)
-	s.unlockDispatch()
-	for _, q := range dirty {
+	defer s.unlockDispatch()
+	return s.dispatchPoint(), slices.Concat(s.disp.dirty, s.disp.marking)
+}
+
+// rollQueues writes what queues hold in memory, and makes the files that they need for it.
+func (s *Store) rollQueues() {
+	_, queues := s.unwritten()
+	for _, q := range queues {
 		if err := q.cq.Write(); err != nil {
+			s.background("write a queue", err)
+			return
+		}
+	}
+}
+
+// writeQueues writes what queues hold in memory, as far as it has a place in files that are
+// there. The units of all messages before at are in the files then, unless it could not.
+func (s *Store) writeQueues() (at point, ok bool) {
+	at, queues := s.unwritten()
+	rolls := false
+	for _, q := range queues {
+		left, err := q.cq.WriteOpen()
+		if err != nil {
 			s.background("write a queue", err)
 			return at, false
 		}
+		if left >= 0 {
+			rolls = true
+			at.pos = min(at.pos, left)
+		}
+	}
+	if rolls {
+		notify(s.writeWake)
 	}
 	return at, true
 }
 
-// keepOnce writes queues and index, and marks if it is time.
+// keepOnce writes queues and index, and notes how far they are.
 func (s *Store) keepOnce() {
 	at, written := s.writeQueues()
 	s.disp.mu.Lock()
@@ -142,15 +203,16 @@ func (s *Store) keepOnce() {
 			s.indexFailed(err)
 		}
 	}
-	s.keep.mu.Lock()
-	if s.sick.Load() != nil && s.keep.snapped >= 0 {
-		if err := s.dropSnapshot(); err == nil { // what was written may not be there any more
-			s.keep.snapped = -1
-		}
-	}
-	if written && s.disk != nil { // without it the next start could not make them safe
+	if s.sick.Load() != nil {
+		s.forgetSnapshot()
+	} else if written && s.disk != nil { // without it the next start could not make them safe
 		s.noteQueues(at)
 	}
+}
+
+// markIfDue marks if it is time.
+func (s *Store) markIfDue() {
+	s.keep.mu.Lock()
 	behind := s.dispatched.Load() - s.keep.marked
 	// Ten thousand queues take seconds to sync: then less often, since all it
 	// saves is a part of the log to read after a crash.
@@ -160,7 +222,7 @@ func (s *Store) keepOnce() {
 	if !due {
 		return
 	}
-	if err := s.mark(false); err != nil {
+	if err := s.mark(false); err != nil && !errors.Is(err, ErrClosed) {
 		s.background("write queues and checkpoint", err)
 	}
 }
@@ -181,8 +243,6 @@ func (d *dispatcher) trim() {
 // dropIdleTail frees the copy of the newest bytes of a log that does not grow.
 func (s *Store) dropIdleTail() {
 	k := &s.keep
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if end := s.log.End(); end != k.idleEnd {
 		k.idleEnd, k.idle = end, 0
 		return
@@ -204,10 +264,13 @@ func (s *Store) mark(clean bool) error {
 	if err := s.sick.Load(); err != nil {
 		return *err // a sync that succeeds after one that failed proves nothing
 	}
+	if s.closed.Load() && !clean {
+		return ErrClosed // the mark of the clean stop is the last one
+	}
 
 	s.disp.mu.Lock()
 	dirty := s.disp.dirty
-	s.disp.dirty = nil
+	s.disp.dirty, s.disp.marking = nil, dirty
 	for _, q := range dirty {
 		q.dirty = false
 	}
@@ -268,7 +331,10 @@ func (s *Store) syncQueues(dirty []*Queue) error {
 			return err
 		}
 	}
-	if len(dirty) <= s.opt.syncAlone {
+	s.disp.mu.Lock()
+	s.disp.marking = nil
+	s.unlockDispatch()
+	if len(dirty) <= s.opt.syncAlone && !s.keep.unsynced {
 		for _, q := range dirty {
 			if err := q.cq.Sync(); err != nil {
 				return err
@@ -281,6 +347,7 @@ func (s *Store) syncQueues(dirty []*Queue) error {
 		if dirty, err = s.syncTogether(dirty); err != nil {
 			return err
 		}
+		s.keep.unsynced = false
 	}
 	// The journal commits what is synced at the same time together.
 	var g errgroup.Group
@@ -321,6 +388,7 @@ func (s *Store) dirtyAgain(queues []*Queue) {
 			s.disp.dirty = append(s.disp.dirty, q)
 		}
 	}
+	s.disp.marking = nil
 }
 
 // cool frees the memory of queues that got nothing since the last mark.

@@ -178,10 +178,14 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	if s.opt.IndexOff {
 		return nil
 	}
-	s.index, err = keyindex.Open(s.opt.FS, s.indexDir(), keyindex.Options{
+	o := keyindex.Options{
 		Slots: s.opt.IndexSlots, Entries: s.opt.IndexEntries, Now: s.opt.Now,
 		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis,
-	})
+	}
+	if sn := inv.snapshot; sn != nil && sn.clean {
+		o.Known = sn.indexFiles
+	}
+	s.index, err = keyindex.Open(s.opt.FS, s.indexDir(), o)
 	if err == nil {
 		for _, n := range s.index.Notes() {
 			rec.add(Finding{Kind: IndexDamaged, File: s.relative(s.indexDir()), Phys: -1, What: n, Done: "its entries are made again"})

@@ -33,10 +33,11 @@ type Queue struct {
 	arrived bool // has new units in this round; guarded by the dispatch lock
 	dirty   bool // is in Store.dirty; guarded by the dispatch lock
 
-	// Guarded by keeper.mu: the position of the message at min, 0 if not known, and
-	// the number of cuts when it was found; whether it is in retainer.sweep.
-	lowPhys  int64
-	lowCuts  uint64
+	// The position of the message at min, 0 if not known, and the number of cuts when it
+	// was found. Written under keeper.mu and noter.mu.
+	lowPhys int64
+	lowCuts uint64
+	// sweeping says that it is in retainer.sweep; guarded by keeper.mu.
 	sweeping bool
 }
 

@@ -335,20 +335,19 @@ func (s *Store) StartAt(p record.PhysOffset) error {
 	defer s.keep.mu.Unlock()
 	s.disp.mu.Lock()
 	defer s.unlockDispatch()
-	s.appendMu.Lock()
-	defer s.appendMu.Unlock()
-	if err := s.dropSnapshot(); err != nil {
-		return err
-	}
-	if err := s.log.StartAt(int64(p)); err != nil {
-		return fmt.Errorf("start the log at %d: %w", p, err)
-	}
-	s.raw.padTo = 0
-	s.lastPhys.Store(-1)
-	s.queuedEnd.Store(int64(p))
-	s.dispatched.Store(int64(p))
-	s.keep.marked, s.keep.queued = int64(p), int64(p)
-	return nil
+	return s.takeBack(func() error {
+		s.appendMu.Lock()
+		defer s.appendMu.Unlock()
+		if err := s.log.StartAt(int64(p)); err != nil {
+			return fmt.Errorf("start the log at %d: %w", p, err)
+		}
+		s.raw.padTo = 0
+		s.lastPhys.Store(-1)
+		s.queuedEnd.Store(int64(p))
+		s.dispatched.Store(int64(p))
+		s.keep.marked, s.keep.queued = int64(p), int64(p)
+		return nil
+	})
 }
 
 // LastRecord is where the newest record begins; false if the log is empty.
@@ -458,22 +457,14 @@ func (s *Store) misfit(e *entry, u consumequeue.Unit) error {
 	gap := e.offset - end
 	switch {
 	case first == end && gap > 0 && e.offset < maxQueueOffset:
-		if err := s.dropSnapshot(); err != nil {
-			return err
-		}
-		if err := q.cq.StartAt(e.offset); err != nil {
+		if err := s.takeBack(func() error { return q.cq.StartAt(e.offset) }); err != nil {
 			return err
 		}
 		q.min.Store(e.offset)
 	case e.offset == 0:
 		// The topic was deleted and made again: its old messages are gone.
 		q.remade = true
-		if err := s.dropSnapshot(); err != nil {
-			return err
-		}
-		s.setEnd(q, 0)
-		q.min.Store(0)
-		if err := q.cq.Reset(); err != nil {
+		if err := s.restart(q); err != nil {
 			return err
 		}
 	case gap > 0 && gap <= maxVoids && gap <= e.phys/record.MinSize:
@@ -493,4 +484,13 @@ func (s *Store) misfit(e *entry, u consumequeue.Unit) error {
 	}
 	q.max.Store(end)
 	return nil
+}
+
+// restart makes a queue empty whose topic was deleted and made again.
+func (s *Store) restart(q *Queue) error {
+	return s.takeBack(func() error {
+		s.setEnd(q, 0)
+		q.min.Store(0)
+		return q.cq.Reset()
+	})
 }

@@ -41,6 +41,7 @@ type readBuffer struct {
 	reader
 	units [unitChunk * consumequeue.UnitBytes]byte // more than one unit of a batch queue
 	head  [96]byte
+	parts [maxRun]runPart
 }
 
 // reader is one call of Read.
@@ -58,10 +59,9 @@ type reader struct {
 	// copied.
 	runAt   int64
 	runSize int
-	runLen  int   // records
-	runMsgs int   // messages
-	runFrom int64 // queue offset of the first of them
-	lastLen int   // size of its last record
+	runMsgs int              // messages
+	runLen  int              // records
+	parts   *[maxRun]runPart // each of them
 
 	lastAt  int   // where the last copied record starts in dst
 	seen    int64 // position of the last unit examined, matching or not
@@ -94,7 +94,7 @@ func (s *Store) read(dst []byte, q *Queue, offset record.QueueOffset, max int, f
 	}
 	res.Status = NoMatchedMessage
 	buf := s.reads.Get().(*readBuffer)
-	buf.reader = reader{s: s, q: q, dst: dst, start: len(dst), res: res, max: max, end: s.log.End(), memory: s.inMemory()}
+	buf.reader = reader{parts: &buf.parts, s: s, q: q, dst: dst, start: len(dst), res: res, max: max, end: s.log.End(), memory: s.inMemory()}
 	if q.batch {
 		buf.walkBatch(q, f)
 	} else {
@@ -197,16 +197,16 @@ func (r *reader) unit(u consumequeue.Unit, at int64, n int, f Filter) bool {
 		r.missing()
 		return true
 	}
-	if r.runLen > 0 && (u.Phys != r.runAt+int64(r.runSize) || !r.s.log.SameSegment(u.Phys, r.runAt)) {
+	if r.runLen > 0 && (r.runLen == maxRun || u.Phys != r.runAt+int64(r.runSize) || !r.s.log.SameSegment(u.Phys, r.runAt)) {
 		if r.copyRun(); r.res.Err != nil {
 			return false
 		}
 	}
 	if r.runLen == 0 {
-		r.runAt, r.runFrom = u.Phys, at
+		r.runAt = u.Phys
 	}
 	r.runSize += int(u.Size)
-	r.lastLen = int(u.Size)
+	r.parts[r.runLen] = runPart{offset: at, size: u.Size, msgs: int32(n)}
 	r.runLen++
 	r.runMsgs += n
 	return true
@@ -239,60 +239,6 @@ func (r *reader) missing() {
 	if r.res.Count+r.runMsgs == 0 {
 		r.res.Status = MessageWasRemoving
 	}
-}
-
-// copyRun reads the records of the run in one go. Records that are not there, or are
-// none, are passed over; if only the disk refuses them, reading ends before them.
-func (r *reader) copyRun() {
-	if r.runLen == 0 {
-		return
-	}
-	start := len(r.dst)
-	r.dst = slices.Grow(r.dst, r.runSize)[:start+r.runSize]
-	ok, err := r.s.log.Read(r.dst[start:], r.runAt)
-	if ok && wholeRecords(r.dst[start:], r.runLen) {
-		r.res.Count += r.runMsgs
-		r.lastAt = start + r.runSize - r.lastLen
-	} else {
-		if err != nil {
-			r.s.readFailed(r.runAt, err)
-		}
-		r.dst = r.dst[:start]
-		r.runLen, r.runMsgs = 0, 0
-		if err != nil && !errors.Is(err, io.EOF) {
-			r.res.Err = fmt.Errorf("read the commit log at %d: %w", r.runAt, err)
-			r.res.Next = record.QueueOffset(r.runFrom)
-		} else {
-			r.missing()
-		}
-	}
-	r.runLen, r.runMsgs, r.runSize = 0, 0, 0
-}
-
-// wholeRecords checks that b is exactly n records by their sizes and magic, so
-// that a damaged file never breaks the framing of an answer.
-func wholeRecords(b []byte, n int) bool {
-	for ; n > 0; n-- {
-		if len(b) < record.MinSize {
-			return false
-		}
-		size := int(int32(binary.BigEndian.Uint32(b)))
-		magic := int32(binary.BigEndian.Uint32(b[4:]))
-		if size < record.MinSize || size > len(b) || magic != record.MagicV1 && magic != record.MagicV2 {
-			return false
-		}
-		b = b[size:]
-	}
-	return len(b) == 0
-}
-
-// storeMillis is the store time of the record at the start of b.
-func storeMillis(b []byte) int64 {
-	at := 56
-	if int32(binary.BigEndian.Uint32(b[36:]))&record.FlagBornV6 != 0 {
-		at += 12
-	}
-	return int64(binary.BigEndian.Uint64(b[at:]))
 }
 
 func (s *Store) readFailed(pos int64, err error) {

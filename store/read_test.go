@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -401,6 +402,71 @@ func TestUnfinishedFiles(t *testing.T) {
 		}
 		put(t, again, "orders", 0, "more")
 		closeStore(t, again)
+	}
+	closeStore(t, s)
+}
+
+// A record that was damaged since it was written is not served, and neither hides what lies
+// before it in the same run nor what lies behind.
+func TestDamagedRecordInARun(t *testing.T) {
+	mem := vfs.NewMem()
+	in := vfs.NewInjector(mem)
+	o := small(in)
+	o.CommitLogBytes, o.MaxTransferMemoryCount = 1<<20, 1000
+	s, _ := open(t, o)
+	var items []store.Item
+	for i := range 100 {
+		items = append(items, put(t, s, "orders", 0, fmt.Sprintf("body of message %d", i)))
+	}
+	s.KeepOnce()
+	q := s.Lookup([]byte("orders"), 0)
+	f, err := mem.OpenReadWrite("/store/commitlog/00000000000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, what := range map[int]int64{0: 90, 3: 90, 20: 0, 70: 4} { // in the body, the size, the magic
+		at := int64(items[n].Phys) + what
+		var b [1]byte
+		if _, err := f.ReadAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1
+		if _, err := f.WriteAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, res := s.Read(nil, q, 0, 100, nil); res.Count != 100 {
+		t.Errorf("%d messages from memory, want all", res.Count)
+	}
+	s.DropTail()
+	b, res := s.Read(nil, q, 0, 100, nil)
+	if res.Status != store.Found || res.Next != 100 || res.Count != 96 || res.Err != nil {
+		t.Errorf("%+v, want 96 messages", res)
+	}
+	for _, v := range views(t, b) {
+		if want := fmt.Sprintf("body of message %d", v.QueueOffset()); string(v.Body()) != want {
+			t.Errorf("message %d is %q", v.QueueOffset(), v.Body())
+		}
+	}
+	if res.LastStoreMillis == 0 {
+		t.Error("no store time of the last message")
+	}
+	if _, res := s.Read(nil, q, 3, 1, nil); res.Status != store.MessageWasRemoving || res.Next != 4 {
+		t.Errorf("at the damaged one: %+v", res)
+	}
+	// A place that the disk refuses may heal: nothing is passed over.
+	in.Fail(vfs.Fault{Op: vfs.OpRead, Path: "/commitlog/", Left: 1, Err: syscall.EIO})
+	in.Fail(vfs.Fault{Op: vfs.OpRead, Path: "/commitlog/", Skip: 4, Err: syscall.EIO})
+	b, res = s.Read(nil, q, 30, 10, nil)
+	if n := res.Count; res.Status != store.Found || n == 0 || n == 10 || int(res.Next) != 30+n || len(views(t, b)) != n || !errors.Is(res.Err, syscall.EIO) {
+		t.Errorf("before a place that cannot be read: %+v", res)
+	}
+	in.Heal()
+	if _, res := s.Read(nil, q, res.Next, 100, nil); res.Err != nil || res.Next != 100 {
+		t.Errorf("behind it: %+v", res)
 	}
 	closeStore(t, s)
 }

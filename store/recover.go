@@ -146,27 +146,30 @@ func (r *recovery) chooseStart() error {
 }
 
 // startIndex begins the scan early enough for the index. What it has from
-// there on is put in again: that part may be torn or ahead of the log.
+// there on is put in again: that part may be torn or ahead of the log. After the death of
+// the process alone it is neither.
 func (r *recovery) startIndex() error {
 	x := r.s.index
 	if x == nil {
 		return nil
 	}
 	if !r.rec.Clean {
-		if err := x.Truncate(r.from); err != nil {
-			return err
+		if !r.resumed {
+			if err := x.Truncate(r.from); err != nil {
+				return err
+			}
 		}
-		// A file that was damaged, or removed by a recovery that died, takes keys with it.
-		index := int64(-1)
-		switch {
-		case r.resumed:
-			index = r.inv.snapshot.index
-		case r.inv.lastWriter:
-			index = r.inv.progress.index
-		}
-		if end := x.EndPhys(); index >= r.s.log.Min() && end < index {
-			r.from = max(r.s.log.Min(), min(r.from, end))
-		}
+	}
+	// A file that was damaged, or removed by a recovery that died, takes keys with it.
+	index := int64(-1)
+	switch {
+	case r.resumed:
+		index = r.inv.snapshot.index
+	case r.inv.lastWriter:
+		index = r.inv.progress.index
+	}
+	if end := x.EndPhys(); index >= r.s.log.Min() && end < index {
+		r.from, r.trusted = max(r.s.log.Min(), min(r.from, end)), false
 	}
 	r.indexFrom = x.EndPhys() + 1
 	return nil
@@ -182,6 +185,9 @@ func (r *recovery) loadQueues() error {
 		if err := r.s.listQueues(r.inv, r.rec); err != nil {
 			return err
 		}
+	}
+	if err := r.cutLong(); err != nil {
+		return err
 	}
 	var g errgroup.Group
 	g.SetLimit(2 * runtime.GOMAXPROCS(0))
@@ -354,9 +360,13 @@ func (r *recovery) scan() (end int64, err error) {
 	log := r.s.log
 	r.beginHoles()
 	r.meter.begin(r.from, log.End())
-	sc := log.Scan(r.from, false)
+	sc := r.scanner(r.from)
 	last := int64(0) // store time of the record before
-	defer func() { r.rec.FilesChecked += sc.Crossed }()
+	crossed := 0     // by scanners before sc
+	defer func() {
+		r.rec.FilesChecked += crossed + sc.Crossed()
+		sc.Close()
+	}()
 	for {
 		v, err := sc.Next()
 		var bad *commitlog.BadError
@@ -383,11 +393,32 @@ func (r *recovery) scan() (end int64, err error) {
 		if !more {
 			return bad.Pos, nil
 		}
-		crossed := sc.Crossed
-		sc = log.Scan(next, false)
-		sc.Crossed = crossed
+		crossed += sc.Crossed()
+		sc.Close()
+		sc = r.scanner(next)
 	}
 }
+
+// scanner reads the records from pos on: a long way with another goroutine ahead.
+func (r *recovery) scanner(pos int64) recordScanner {
+	if r.s.log.End()-pos >= commitlog.AheadBytes {
+		return r.s.log.ScanAhead(pos)
+	}
+	return stepScanner{r.s.log.Scan(pos, false)}
+}
+
+// recordScanner is a commitlog.Scanner or a commitlog.Ahead.
+type recordScanner interface {
+	Next() (record.View, error)
+	Pos() int64
+	Crossed() int
+	Close()
+}
+
+type stepScanner struct{ *commitlog.Scanner }
+
+func (s stepScanner) Crossed() int { return s.Scanner.Crossed }
+func (s stepScanner) Close()       {}
 
 // revivedMillis is how much older than the one before it a record must be that a cut
 // is thought to have left: clocks are set back by less.
@@ -539,6 +570,10 @@ func (r *recovery) finish(end int64) error {
 	if len(s.log.Bases()) == 0 && r.inv.fresh {
 		return nil // a new store: the first mark comes with the first messages
 	}
+	if r.defers() {
+		r.leaveSyncs()
+		return nil
+	}
 	if r.unknown {
 		if err := r.syncAll(); err != nil {
 			return err
@@ -550,7 +585,7 @@ func (r *recovery) finish(end int64) error {
 // syncAll makes all queue files and their names safe. Whoever wrote them may have been
 // killed before it did, and what is read here may be on no disk.
 func (r *recovery) syncAll() error {
-	if r.resumed {
+	if r.resumed { // queues are not listed
 		if err := r.s.disk.Sync(); err != nil {
 			return &vfs.SyncError{Err: err}
 		}

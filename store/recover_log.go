@@ -116,7 +116,11 @@ func (r *recovery) setEnd(end int64) error {
 	if err := r.copyTail(end, tail.Bytes); err != nil {
 		return fmt.Errorf("keep a copy of what lies behind the end of the log: %w", err)
 	}
-	if err := s.log.SetEnd(end, tail, s.ownDir); err != nil {
+	safe := int64(-1)
+	if r.defers() && !s.opt.SyncFlush && files == 0 {
+		safe = r.inv.progress.log
+	}
+	if err := s.log.SetEnd(end, tail, s.ownDir, safe); err != nil {
 		return err
 	}
 	r.rec.CutBytes = tail.Bytes

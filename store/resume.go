@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 )
 
 // A start after kill -9 takes the queues from the snapshot that the dead process wrote last,
@@ -70,6 +71,22 @@ func (r *recovery) raise(q *Queue, minPhys int64) error {
 	}
 	q.min.Store(min(first, q.max.Load()))
 	return err
+}
+
+// defers says that the first mark makes safe what the dead process wrote. That may be
+// gigabytes, and the store can serve meanwhile: until then progress says what is safe.
+func (r *recovery) defers() bool {
+	return r.resumed && r.s.disk != nil && r.inv.progress.dispatched >= 0
+}
+
+// leaveSyncs is the end of a recovery that defers, in the place of a mark.
+func (r *recovery) leaveSyncs() {
+	s, p := r.s, r.inv.progress
+	s.flushedMillis.Store(min(r.millis, r.inv.check.PhysMillis))
+	s.keep.marked, s.keep.queued, s.keep.indexed = p.dispatched, p.dispatched, p.index
+	s.keep.unsynced = true
+	s.keep.lastMark = time.Time{} // due at once
+	s.keepOnce()                  // the next start knows no less if this process is killed too
 }
 
 // touch takes the files of a queue that has messages behind the snapshot.

@@ -33,12 +33,18 @@ func TestStartAfterKillLooksAtFewQueues(t *testing.T) {
 		put(t, s, "topic-4", 1, "b", "KEYS", fmt.Sprint("more", i))
 		put(t, s, "new", 5, "b")
 	}
+	var mark func() error // of the store that was opened last
+	synced := 0           // by its start
 	look := func(fsys vfs.FS) (all string, opened map[string]bool, rec store.Recovery) {
 		t.Helper()
 		opened = map[string]bool{}
 		var mu sync.Mutex
 		in := vfs.NewInjector(fsys)
+		synced = 0
 		in.OnOp = func(op vfs.Op, path string) {
+			if op == vfs.OpSyncDisk || op == vfs.OpSync && strings.Contains(path, "/commitlog/") {
+				synced++
+			}
 			if op == vfs.OpOpen && strings.Contains(path, "consumequeue/") {
 				mu.Lock() // queues are loaded in parallel
 				opened[path] = true
@@ -47,6 +53,7 @@ func TestStartAfterKillLooksAtFewQueues(t *testing.T) {
 		}
 		o.FS = in
 		s, rec := open(t, o)
+		mark = s.Mark
 		in.OnOp = nil
 		for _, topic := range s.QueueTopics() {
 			for _, q := range s.Queues(topic) {
@@ -71,12 +78,19 @@ func TestStartAfterKillLooksAtFewQueues(t *testing.T) {
 	if got != want {
 		t.Errorf("after kill -9:\n%s\nwant\n%s", got, want)
 	}
+	if synced > 0 {
+		t.Errorf("the start waited for %d syncs of what the dead process may have left by the gigabyte", synced)
+	}
+	first := mark
 	if len(opened) > 2 || rec.Clean || len(rec.Notes) > 0 {
 		t.Errorf("%d queue files were opened: %v; %+v", len(opened), opened, rec)
 	}
-	// Killed again right away: the start itself left a snapshot, and had synced all.
+	// Killed again right away: the start itself left a snapshot.
 	if got, opened, _ = look(killed.ProcessKillClone()); got != want || len(opened) > 0 {
 		t.Errorf("after the second kill: %v opened,\n%s\nwant\n%s", opened, got, want)
+	}
+	if err := first(); err != nil { // the first mark syncs what the dead process wrote too
+		t.Fatal(err)
 	}
 	if got, _, _ = look(killed.CrashClone(rand.New(rand.NewPCG(1, 2)), vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost})); got != want {
 		t.Errorf("after a power loss behind the first start:\n%s\nwant\n%s", got, want)
@@ -215,6 +229,143 @@ func TestStartAfterKillWithAShorterLog(t *testing.T) {
 		if got.Min() != q.Min() || got.Max() != q.Max() || !q.Batch() && len(readAll(t, again, got)) != int(q.Max()-q.Min()) {
 			t.Errorf("%s is %d to %d, want %d to %d", topic, got.Min(), got.Max(), q.Min(), q.Max())
 		}
+	}
+	closeStore(t, again)
+}
+
+// hold makes operations wait until the test lets them go on.
+type hold struct {
+	op      vfs.Op
+	path    string
+	reached chan struct{}
+	open    chan struct{}
+	once    sync.Once
+}
+
+func newHold(op vfs.Op, path string) *hold {
+	return &hold{op: op, path: path, reached: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (h *hold) before(op vfs.Op, path string) {
+	if op != h.op || !strings.Contains(path, h.path) {
+		return
+	}
+	held := false
+	h.once.Do(func() { held = true })
+	if held {
+		close(h.reached)
+		<-h.open
+	}
+}
+
+// A mark may wait for the disk as long as it likes: what is written meanwhile is noted all
+// the same, so that a start after kill -9 reads little of the log.
+func TestSnapshotsGoOnWhileAMarkWaits(t *testing.T) {
+	for _, at := range []*hold{
+		newHold(vfs.OpSyncDisk, ""), newHold(vfs.OpSync, "/commitlog/"), newHold(vfs.OpSync, "/index/"), newHold(vfs.OpSync, "/checkpoint"),
+	} {
+		t.Run(fmt.Sprint(at.op, at.path), func(t *testing.T) {
+			mem := vfs.NewMem()
+			in := vfs.NewInjector(mem)
+			o := small(in)
+			o.SetSyncAlone(-1)
+			s, _ := open(t, o)
+			put(t, s, "early", 0, "b", "KEYS", "k")
+			s.KeepOnce()
+			in.OnOp = at.before
+			marked := make(chan error, 1)
+			go func() { marked <- s.Mark() }()
+			<-at.reached
+			for i := range 200 {
+				put(t, s, "orders", int32(i%4), "body", "KEYS", fmt.Sprint("k", i))
+				s.WhileDispatchBusy(func() {})
+			}
+			s.WriteQueues() // new queues get their files
+			s.NoteOnce()
+			end := noted(t, mem)
+			if want := int64(s.Positions().Max); end != want {
+				t.Errorf("the snapshot vouches for %d, want %d", end, want)
+			}
+			o.FS = mem.ProcessKillClone()
+			again, rec := open(t, o)
+			if got := again.Lookup([]byte("orders"), 3); got == nil || got.Max() != 50 || len(rec.Notes) > 0 {
+				t.Errorf("after kill -9: %+v, %v", got, rec.Notes)
+			}
+			closeStore(t, again)
+			close(at.open)
+			if err := <-marked; err != nil {
+				t.Error(err)
+			}
+			closeStore(t, s)
+		})
+	}
+}
+
+// noted is up to where the snapshot of a running store vouches for the queues.
+func noted(t *testing.T, fsys vfs.FS) int64 {
+	t.Helper()
+	b, err := vfs.ReadFile(fsys, "/store/mqctl/queues", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, end int64
+	_, line, _ := strings.Cut(string(b), "\nlog ")
+	if _, err := fmt.Sscanf(line, "%d %d", &first, &end); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+	return end
+}
+
+// A queue whose next file is still being made keeps nothing from being noted but what comes
+// behind its first unit without a file.
+func TestSnapshotEndsBeforeWhatHasNoFile(t *testing.T) {
+	mem := vfs.NewMem()
+	o := batchOptions(mem)
+	s, _ := open(t, o)
+	put(t, s, "early", 0, "b")
+	for i := range 20 { // 400 bytes of units: one file
+		put(t, s, "a", 0, "b", "KEYS", fmt.Sprint("k", i))
+	}
+	s.KeepOnce()
+	full := noted(t, mem)
+	for i := range 5 {
+		put(t, s, "b", 0, "b", "KEYS", fmt.Sprint("m", i))
+	}
+	s.WriteQueues()
+	for i := range 5 {
+		put(t, s, "b", 0, "b", "KEYS", fmt.Sprint("l", i))
+	}
+	want := int64(s.Positions().Max)
+	for range 5 {
+		put(t, s, "a", 0, "b")
+		put(t, s, "b", 0, "b")
+	}
+	if err := s.DeleteTopic("early"); err != nil { // with it goes the old snapshot: the next one is due
+		t.Fatal(err)
+	}
+	s.NoteOnce()
+	if got := noted(t, mem); got != want || full >= want {
+		t.Errorf("the snapshot vouches for %d, want %d", got, want)
+	}
+	o.FS = mem.ProcessKillClone()
+	again, rec := open(t, o)
+	for topic, n := range map[string]int{"a": 25, "b": 15} {
+		q := again.Lookup([]byte(topic), 0)
+		if q == nil || int(q.Max()) != n || len(readAll(t, again, q)) != n {
+			t.Errorf("%s has %+v, want %d messages", topic, q, n)
+		}
+	}
+	for _, key := range []string{"k0", "k19", "m4", "l0", "l4"} {
+		topic := "b"
+		if key[0] == 'k' {
+			topic = "a"
+		}
+		if _, res := again.Query(nil, topic, key, 8, 0, 1<<60, false); res.Count != 1 {
+			t.Errorf("%d messages with the key %s", res.Count, key)
+		}
+	}
+	if len(rec.Notes) > 0 {
+		t.Error(rec.Notes)
 	}
 	closeStore(t, again)
 }

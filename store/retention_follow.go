@@ -63,10 +63,13 @@ func (s *Store) raiseQueue(q *Queue, first int64) error {
 	if err != nil {
 		return err
 	}
+	u, known := s.unitNumber(q, to)
+	s.note.mu.Lock()
 	q.lowPhys = 0
-	if u, ok := s.unitNumber(q, to); ok {
+	if known {
 		q.lowPhys, q.lowCuts = u.Phys, s.cuts.Load()
 	}
+	s.note.mu.Unlock()
 	if q.batch {
 		if to, err = q.offsetOf(to); err != nil {
 			return err

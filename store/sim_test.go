@@ -140,6 +140,7 @@ type sim struct {
 	floor   int64           // the log began there once: it never begins earlier again
 
 	rebooted bool // a power loss since the last check
+	beside   bool // a mark is under way, and the keeper works beside it
 
 	msgs     []*simMsg
 	epochs   map[string]int
@@ -203,7 +204,13 @@ func (w *sim) before(op vfs.Op, path string) {
 	if w.talk {
 		w.say("    %s %s", op, path)
 	}
-	if w.crashIn == 0 {
+	if w.beside && (op == vfs.OpSync || op == vfs.OpSyncDisk) && !strings.Contains(path, "/index/") {
+		w.beside = false // no snapshot in the middle of one; and a new index file is synced under a lock that it needs
+		w.say("    the keeper works while the mark waits for the disk")
+		w.s.NoteOnce()
+		w.beside = w.dead == nil
+	}
+	if w.crashIn == 0 || w.dead != nil {
 		return
 	}
 	if w.crashIn--; w.crashIn == 0 {
@@ -399,10 +406,16 @@ func (w *sim) step() {
 		w.retain()
 	case n < 70:
 		w.say("write queues and index")
-		w.s.KeepOnce()
+		if w.rng.IntN(2) == 0 {
+			w.s.KeepOnce()
+		} else {
+			w.s.NoteOnce() // no queue gets a new file
+		}
 	case n < 78:
 		w.say("mark")
+		w.beside = w.rng.IntN(2) == 0
 		err := w.s.Mark()
+		w.beside = false
 		w.say("  %v", err)
 		w.flushed()
 	case n < 79 && w.keep.Keep > 0:

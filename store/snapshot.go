@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mqctl/store/internal/keyindex"
 	"mqctl/store/internal/segfile"
 	"mqctl/store/vfs"
 )
@@ -28,10 +29,11 @@ type snapshot struct {
 	end                          int64  // of the log; if not clean: units of records before it are there
 	min                          int64  // of the log
 	millis                       int64  // store time of the newest message before end
-	index                        int64  // the newest record before end that has keys in the index, -1: none
 	unitFile, batchFile, extFile int64
 	hasExt                       bool
 	queues                       []queueSnapshot
+	index                        int64           // the newest record before end that has keys in the index, -1: none
+	indexFiles                   []keyindex.Note // if clean: how they were left; nil: not known
 }
 
 // queueSnapshot is one queue.
@@ -52,7 +54,7 @@ const maxSnapshotBytes = 256 << 20
 func (s *Store) snapshotFile() string { return filepath.Join(s.ownDir, "queues") }
 
 // takeSnapshot describes the queues. The units of records before at are in the files; there may
-// be more. The caller holds keep.mu.
+// be more. The caller holds note.mu.
 func (s *Store) takeSnapshot(clean bool, at point) *snapshot {
 	sn := &snapshot{
 		clean: clean, pid: s.opt.pid, life: s.life,
@@ -85,6 +87,12 @@ func (sn *snapshot) encode() []byte {
 	}
 	fmt.Fprintf(&b, "%s\npid %d\nstate %s\nlife %s\n", snapshotHead, sn.pid, state, strconv.Quote(sn.life))
 	fmt.Fprintf(&b, "log %d %d %d %d\nfiles %d %d %d %t\n", sn.min, sn.end, sn.millis, sn.index, sn.unitFile, sn.batchFile, sn.extFile, sn.hasExt)
+	if sn.indexFiles != nil {
+		fmt.Fprintf(&b, "indexes %d\n", len(sn.indexFiles))
+		for _, n := range sn.indexFiles {
+			fmt.Fprintf(&b, "index %s %08x\n", n.Name, n.Head)
+		}
+	}
 	var line []byte
 	topic := ""
 	for i := range sn.queues {
@@ -122,6 +130,13 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 			_, err = fmt.Sscanf(value, "%d %d %d %d", &sn.min, &sn.end, &sn.millis, &sn.index)
 		case "files":
 			_, err = fmt.Sscanf(value, "%d %d %d %t", &sn.unitFile, &sn.batchFile, &sn.extFile, &sn.hasExt)
+		case "indexes":
+			sn.indexFiles = []keyindex.Note{}
+		case "index":
+			var n keyindex.Note
+			if _, err = fmt.Sscanf(value, "%s %x", &n.Name, &n.Head); err == nil {
+				sn.indexFiles = append(sn.indexFiles, n)
+			}
 		case "plain", "batch":
 			batch = name == "batch"
 			topic, err = strconv.Unquote(value)
@@ -154,7 +169,13 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 // writeSnapshot writes the snapshot of a clean stop, behind progress, which must have
 // its place on a full disk: without a snapshot the next start only takes longer.
 func (s *Store) writeSnapshot() {
-	err := vfs.WriteFile(s.opt.FS, s.snapshotFile(), s.takeSnapshot(true, point{s.log.End(), s.storedMillis.Load(), s.keep.indexed}).encode())
+	s.note.mu.Lock()
+	defer s.note.mu.Unlock()
+	sn := s.takeSnapshot(true, point{pos: s.log.End(), millis: s.storedMillis.Load(), index: s.keep.indexed})
+	if s.index != nil {
+		sn.indexFiles = s.index.Shown()
+	}
+	err := vfs.WriteFile(s.opt.FS, s.snapshotFile(), sn.encode())
 	if err == nil {
 		err = s.opt.FS.SyncDir(s.ownDir)
 	}
@@ -166,27 +187,30 @@ func (s *Store) writeSnapshot() {
 }
 
 // noteQueues writes a snapshot for a start after kill -9, if the log has grown enough since
-// the last one. The units of records before at are in the files. The caller holds keep.mu.
+// the last one. The units of records before at are in the files.
 func (s *Store) noteQueues(at point) {
-	pos := at.pos
-	k := &s.keep
-	drops := k.snapDrops.Load()
-	if drops != k.snapSeen {
-		k.snapped, k.snapSeen = -1, drops
+	n := &s.note
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	have := n.end >= 0
+	if n.changes > 0 || at.drops != n.drops.Load() {
+		return // something is taken back, or was since
 	}
-	if s.life == "" || s.sick.Load() != nil || s.closed.Load() || k.snapped >= 0 && pos == k.snapped && s.log.Min() == k.snappedMin ||
-		k.snapped >= 0 && s.log.Min() == k.snappedMin && pos-k.snapped < int64(snapShare*k.snappedBytes) {
+	if have && at.index >= at.pos { // those before it are not known, but the last snapshot's was there
+		at.index = n.index
+	}
+	sameMin := s.log.Min() == n.min
+	if s.life == "" || s.sick.Load() != nil || s.closed.Load() || have && at.pos <= n.end && sameMin ||
+		have && sameMin && at.pos-n.end < int64(snapShare*n.bytes) {
 		return
 	}
-	b := s.takeSnapshot(false, at).encode()
+	sn := s.takeSnapshot(false, at)
+	b := sn.encode()
 	if err := replaceUnsynced(s.opt.FS, s.snapshotFile(), b); err != nil {
 		s.passes(err) // the old one still counts, or none does
 		return
 	}
-	k.snapped, k.snappedMin, k.snappedBytes = pos, s.log.Min(), len(b)
-	if k.snapDrops.Load() != drops {
-		_ = s.dropSnapshot() // something was taken back while it was written
-	}
+	n.end, n.min, n.index, n.bytes = at.pos, sn.min, at.index, len(b)
 }
 
 // replaceUnsynced gives a file another content that only a crash of the machine takes
@@ -207,12 +231,44 @@ func replaceUnsynced(fsys vfs.FS, name string, b []byte) error {
 	return fsys.Rename(temp, name)
 }
 
-// dropSnapshot removes the snapshot: it must not be there when the folder changes in
-// another way than by what is appended. That is safe on disk with the next progress.
+// takeBack changes the folder in another way than by what is appended: the snapshot must not
+// be there then, nor be written. That it is gone is safe on disk with the next progress. The
+// caller holds the dispatch lock; one such change may be a part of another.
+func (s *Store) takeBack(change func() error) error {
+	n := &s.note
+	n.mu.Lock()
+	err := s.dropSnapshot()
+	if err == nil {
+		n.changes++
+	}
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		n.mu.Lock()
+		n.changes--
+		n.mu.Unlock()
+	}()
+	return change()
+}
+
+// forgetSnapshot removes the snapshot of a store whose disk failed: what was written may not
+// be there any more.
+func (s *Store) forgetSnapshot() {
+	s.note.mu.Lock()
+	defer s.note.mu.Unlock()
+	if s.note.end >= 0 {
+		_ = s.dropSnapshot() // the next round tries again
+	}
+}
+
+// dropSnapshot removes the snapshot. The caller holds note.mu, or is Open.
 func (s *Store) dropSnapshot() error {
-	s.keep.snapDrops.Add(1)
+	s.note.drops.Add(1)
 	err := s.opt.FS.Remove(s.snapshotFile())
-	if errors.Is(err, fs.ErrNotExist) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		s.note.end = -1
 		return nil
 	}
 	return err

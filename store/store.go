@@ -65,7 +65,9 @@ type Store struct {
 	prepareWake chan struct{}
 	keepWake    chan struct{}
 	writeWake   chan struct{}
+	markWake    chan struct{}
 	keep        keeper
+	note        noter
 	retain      retainer
 
 	raw      rawState
@@ -80,6 +82,7 @@ type Store struct {
 	sick    atomic.Pointer[error]
 
 	scarce    scarcity
+	damaged   scarcity // of complaints about records that cannot be served
 	indexSick atomic.Bool
 	stats     putStats
 	reads     sync.Pool // of *readBuffer
@@ -148,7 +151,7 @@ func newStore(o Options) *Store {
 	s := &Store{
 		opt: o, queueDir: filepath.Join(o.Dir, "consumequeue"), ownDir: filepath.Join(o.Dir, "mqctl"),
 		prepareWake: make(chan struct{}, 1), keepWake: make(chan struct{}, 1),
-		writeWake: make(chan struct{}, 1),
+		writeWake: make(chan struct{}, 1), markWake: make(chan struct{}, 1),
 	}
 	s.flush.wake, s.flush.armed = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.lastPhys.Store(-1)
@@ -190,8 +193,8 @@ func (s *Store) checkpointFile() string { return filepath.Join(s.opt.Dir, "check
 func (s *Store) progressFile() string   { return filepath.Join(s.ownDir, "progress") }
 func (s *Store) indexDir() string       { return filepath.Join(s.opt.Dir, "index") }
 
-// Run runs the flusher, the maker of segments and the keeper (queue writing,
-// checkpoint, disk watch) until ctx ends; owned by the caller's errgroup.
+// Run runs the goroutines of the package comment (flusher, makers of files, keeper, marker,
+// retainer) until ctx ends; owned by the caller's errgroup.
 func (s *Store) Run(ctx context.Context) error {
 	s.running.Store(true)
 	defer func() {
@@ -202,6 +205,8 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.flushLoop(ctx) })
 	g.Go(func() error { return s.prepareLoop(ctx) })
 	g.Go(func() error { return s.keepLoop(ctx) })
+	g.Go(func() error { return s.markLoop(ctx) })
+	g.Go(func() error { return s.rollLoop(ctx) })
 	g.Go(func() error { return s.retainLoop(ctx) })
 	if s.opt.SyncFlush {
 		g.Go(func() error { return s.deadlineLoop(ctx) })

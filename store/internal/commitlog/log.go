@@ -344,6 +344,11 @@ func (l *Log) find(pos int64) *segment {
 	return nil
 }
 
+// ReadTail is Read of what is still in memory as it was appended; false if it is not.
+func (l *Log) ReadTail(dst []byte, pos int64) bool {
+	return pos >= l.Min() && pos+int64(len(dst)) <= l.end.Load() && l.tail.read(dst, pos)
+}
+
 // Read fills dst with the bytes from pos on. They must lie in one segment and
 // before End; else, or if they are not there any more, it reports false.
 func (l *Log) Read(dst []byte, pos int64) (bool, error) {

@@ -105,8 +105,9 @@ func (l *Log) CopyOut(name string, from, to int64) (err error) {
 
 // SetEnd says where the log ends, after a scan: it zeroes what lies behind in
 // the same segment, keeps one empty segment behind it for use and takes the
-// others away: empty ones are removed, others (tail.Files) moved to asideDir.
-func (l *Log) SetEnd(end int64, tail Tail, asideDir string) error {
+// others away: empty ones are removed, others (tail.Files) moved to asideDir. All of that is
+// safe then; but with a safe position, what lies behind it waits for the next Sync.
+func (l *Log) SetEnd(end int64, tail Tail, asideDir string, safe int64) error {
 	l.end.Store(end)
 	var keep []*segment
 	for _, s := range *l.segs.Load() {
@@ -127,7 +128,28 @@ func (l *Log) SetEnd(end int64, tail Tail, asideDir string) error {
 		}
 	}
 	l.segs.Store(&keep)
-	return l.Datasync()
+	if safe < 0 {
+		return l.Datasync()
+	}
+	if err := l.syncNames(); err != nil {
+		return err
+	}
+	l.flushed.Store(max(min(safe, end), l.Min()))
+	return nil
+}
+
+// syncNames makes the names of all segments safe, and the length of one that holds nothing
+// yet: whoever made it may have died before it was.
+func (l *Log) syncNames() error {
+	for _, s := range []*segment{l.active, l.ready.Load()} {
+		if s == nil || s.base < l.end.Load() {
+			continue
+		}
+		if err := s.f.Datasync(); err != nil {
+			return &vfs.SyncError{Err: err}
+		}
+	}
+	return l.fs.SyncDir(l.dir)
 }
 
 // takeAway handles a segment behind the end of the log.
@@ -195,12 +217,7 @@ func (l *Log) Datasync() error {
 			return &vfs.SyncError{Err: err}
 		}
 	}
-	if s := l.ready.Load(); s != nil {
-		if err := s.f.Datasync(); err != nil {
-			return &vfs.SyncError{Err: err}
-		}
-	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.syncNames(); err != nil {
 		return err
 	}
 	l.flushed.Store(l.end.Load())

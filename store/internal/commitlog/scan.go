@@ -80,7 +80,11 @@ type Scanner struct {
 	bufAt   int64 // position of buf[0]
 	Crossed int   // segments the scanner has begun to read
 	lastSeg int64
+	// fresh gives the buffer for the next window; nil: the one before is used again.
+	fresh func(n int64) []byte
 }
+
+var errStopped = errors.New("the scan was stopped")
 
 // Scan starts at pos, which must be the start of a record, a blank or a
 // segment. trusted leaves out the checksums and passes over known holes.
@@ -206,7 +210,12 @@ func (s *Scanner) peek(seg *segment, n int64) ([]byte, error) {
 		return s.buf[at : at+n], nil
 	}
 	want := min(max(n, scanWindow), seg.base+s.l.segBytes-s.pos)
-	if int64(cap(s.buf)) < want {
+	switch {
+	case s.fresh != nil:
+		if s.buf = s.fresh(want); s.buf == nil {
+			return nil, errStopped
+		}
+	case int64(cap(s.buf)) < want:
 		s.buf = make([]byte, want)
 	}
 	s.buf = s.buf[:want]

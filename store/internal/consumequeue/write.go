@@ -17,6 +17,22 @@ func (q *Queue) Write() error {
 	return q.writeLocked()
 }
 
+// WriteOpen is Write as far as it need not make a file. left is the position of the first
+// message whose unit is still in memory only, -1 if there is none.
+func (q *Queue) WriteOpen() (left int64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	needFile, err := q.writeOpen()
+	if err != nil || !needFile {
+		return -1, err
+	}
+	u := Decode(q.ring[q.slot(q.written):])
+	if u.IsVoid() {
+		return 0, nil
+	}
+	return u.Phys, nil
+}
+
 func (q *Queue) writeLocked() error {
 	for {
 		needFile, err := q.writeOpen()

@@ -35,6 +35,7 @@
 // rebuilt from the good entries, which Apache's broker instead deletes.
 //
 // All methods are safe for concurrent use, except that Truncate must not run
-// beside Put. No goroutine is started. Locks: Index.io, held during writes,
-// comes before Index.mu, which is never held during them.
+// beside Put. No goroutine is started. Locks: Index.syncing, held during syncs and removals,
+// comes before Index.io, held during writes, and that before Index.mu, which is never held
+// during them.
 package keyindex

@@ -22,11 +22,15 @@ func (x *Index) Flush() error {
 
 // Sync flushes everything and makes it safe from a power loss.
 func (x *Index) Sync() error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	return x.syncAll()
 }
 
+// syncAll is Sync. The caller holds syncing and io; io is let go of while the disk works, so
+// that others can write meanwhile.
 func (x *Index) syncAll() error {
 	if err := x.flushAll(true); err != nil {
 		return err
@@ -43,19 +47,27 @@ func (x *Index) syncAll() error {
 }
 
 func (x *Index) syncFile(f *file) error {
+	x.mu.Lock()
+	full, end := f.shown.count >= x.entries, f.shown.endMillis
+	x.mu.Unlock()
 	if f.unsynced {
-		if err := f.out.Datasync(); err != nil {
+		f.unsynced = false
+		out := f.out // nobody closes it but under syncing
+		x.io.Unlock()
+		err := out.Datasync()
+		x.io.Lock()
+		if err != nil {
+			f.unsynced = true
 			return &vfs.SyncError{Err: err}
 		}
-		f.unsynced = false
+	}
+	if !full {
+		return nil
 	}
 	x.mu.Lock()
-	full := f.shown.count >= x.entries
-	if full {
-		x.synced = max(x.synced, f.shown.endMillis)
-	}
+	x.synced = max(x.synced, end)
 	x.mu.Unlock()
-	if full && f.out != nil {
+	if f.out != nil && !f.unsynced {
 		err := f.out.Close()
 		f.out = nil
 		return err
@@ -65,6 +77,8 @@ func (x *Index) syncFile(f *file) error {
 
 // Close syncs everything and closes the files. Later calls of Put fail.
 func (x *Index) Close() error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	x.mu.Lock()

@@ -26,6 +26,15 @@ type Options struct {
 	// SyncedMillis is the checkpoint's indexMsgTimestamp: full files that end
 	// at or before it need no check.
 	SyncedMillis int64
+	// Known is how a clean stop left the files; nil if that was not noted. The first that
+	// is not so, and what is filed behind it, is dropped: see EndPhys.
+	Known []Note
+}
+
+// Note says how a file was left: its name and the checksum of its header.
+type Note struct {
+	Name string
+	Head uint32 // CRC-32/IEEE
 }
 
 // Index is the key index of a store.
@@ -35,6 +44,8 @@ type Index struct {
 	dir string
 	now func() time.Time
 
+	// syncing is held by the one who syncs, closes or removes files. It comes before io.
+	syncing sync.Mutex
 	// io is held by the one who writes files. It comes before mu.
 	io       sync.Mutex
 	scratch  []byte    // encoded slots; guarded by io
@@ -269,6 +280,8 @@ func (x *Index) Notes() []string { return x.notes }
 // DropBelow removes the files whose last record lies below minPhys, the start
 // of the commit log. The newest file stays.
 func (x *Index) DropBelow(minPhys int64) error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	x.mu.Lock()

@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"mqctl/store/vfs"
@@ -30,10 +33,14 @@ func Open(fsys vfs.FS, dir string, o Options) (*Index, error) {
 	if err := x.list(); err != nil {
 		return nil, fmt.Errorf("key index %s: %w", dir, err)
 	}
-	if f := x.last(); o.Clean && (f == nil || f.head.sane(g)) {
+	err = x.compare(o)
+	if f := x.last(); err == nil && o.Clean && (f == nil || f.head.sane(g)) {
 		return x, nil
 	}
-	if err := x.repair(o.SyncedMillis); err != nil {
+	if err == nil {
+		err = x.repair(o.SyncedMillis)
+	}
+	if err != nil {
 		x.mu.Lock()
 		x.closed = true
 		x.mu.Unlock()
@@ -107,6 +114,50 @@ func (f *file) settle() {
 	f.shown = f.head
 }
 
+// Shown is how the files are on disk.
+func (x *Index) Shown() []Note {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := []Note{}
+	for _, f := range x.files {
+		if f.onDisk {
+			out = append(out, Note{f.name, f.shown.sum()})
+		}
+	}
+	return out
+}
+
+func (h *header) sum() uint32 {
+	var b [headerBytes]byte
+	h.encode(b[:])
+	return crc32.ChecksumIEEE(b[:])
+}
+
+// compare drops what is not as the clean stop left it.
+func (x *Index) compare(o Options) error {
+	if !o.Clean {
+		return nil
+	}
+	for i, want := range o.Known {
+		if i < len(x.files) && x.files[i].name == want.Name && x.files[i].shown.sum() == want.Head {
+			continue
+		}
+		x.notes = slices.DeleteFunc(x.notes, func(n string) bool { return strings.HasPrefix(n, filepath.Join(x.dir, want.Name)+" ") })
+		x.notes = append(x.notes, fmt.Sprintf("%s is not as the last stop left it", filepath.Join(x.dir, want.Name)))
+		if i >= len(x.files) || x.files[i].name != want.Name { // gone, or of another size
+			if err := x.fs.Remove(filepath.Join(x.dir, want.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if err := x.drop(min(i, len(x.files))); err != nil {
+			return err
+		}
+		// The last record that is left may have more keys in what was dropped.
+		return x.Truncate(x.EndPhys())
+	}
+	return nil
+}
+
 // repair checks the files that an unclean stop can have damaged.
 func (x *Index) repair(syncedMillis int64) error {
 	from := max(len(x.files)-2, 0)
@@ -158,6 +209,8 @@ func (x *Index) drop(i int) error {
 // commit log: their place will be taken by other records. It must be called
 // before the first Put.
 func (x *Index) Truncate(maxPhys int64) error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	return x.truncate(maxPhys)
@@ -166,6 +219,8 @@ func (x *Index) Truncate(maxPhys int64) error {
 // Cut is Truncate for an index in use: queries may go on, but nothing may be
 // put in meanwhile.
 func (x *Index) Cut(maxPhys int64) error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	if err := x.flushAll(true); err != nil {
@@ -177,6 +232,8 @@ func (x *Index) Cut(maxPhys int64) error {
 // Detach forgets all files, which somebody moves away. Nothing may be put in
 // meanwhile.
 func (x *Index) Detach() error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
 	x.io.Lock()
 	defer x.io.Unlock()
 	err := x.flushAll(true)
@@ -235,13 +292,18 @@ func (x *Index) unlink(f *file, in vfs.File, maxPhys int64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	h := f.head
-	var b [entryBytes]byte
+	const chunk = 3200 // entries read at once, from the end on
+	var b [chunk * entryBytes]byte
+	from := h.count // the first entry in b
 	for h.count > 1 {
 		var e entry
-		if err := readFull(in, b[:], x.entryAt(h.count-1)); err != nil {
-			return err
+		if h.count == from {
+			from = max(1, h.count-chunk)
+			if err := readFull(in, b[:int(h.count-from)*entryBytes], x.entryAt(from)); err != nil {
+				return err
+			}
 		}
-		if e.decode(b[:]); e.phys < maxPhys {
+		if e.decode(b[int(h.count-1-from)*entryBytes:]); e.phys < maxPhys {
 			h.end(e)
 			break
 		}
