@@ -418,7 +418,13 @@ func TestFigures(t *testing.T) {
 		r.wants(r.call(30001, map[string]string{"what": "everything"}, nil), 29, `there is nothing to inspect called "everything"`)
 		r.wants(r.call(2004, nil, nil), 3, "")
 		// An online group without the topic in its subscription: left out.
+		if got := string(r.call(30001, map[string]string{"what": "clients"}, nil).Body); got != `{"clients":[],"more":0}` {
+			t.Errorf("clients, and nobody is there: %s", got)
+		}
 		r.heartbeat(r.client, "c", "g", "CLUSTERING", testSub{"Other", "*", "", 1})
+		if got := string(r.call(30001, map[string]string{"what": "clients"}, nil).Body); !strings.Contains(got, `"clientId":"c","addr":"`) || !strings.Contains(got, `"group":"g","role":"CONSUMER","topics":["`) || !strings.Contains(got, `"Other"`) {
+			t.Errorf("clients: %s", got)
+		}
 		if got := string(r.call(208, map[string]string{"consumerGroup": "g"}, nil).Body); got != `{"consumeTps":0.0,"offsetTable":{}}` {
 			t.Errorf("208 of an online group without the topic: %s", got)
 		}

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +27,8 @@ type inspectAdmin struct {
 	store  *store.Store
 	groups *subgroup.Groups
 	counts *pullStats
+	// members are the live clients.
+	members *subgroup.Members
 	// settings are nil for a broker that was made without a configuration.
 	settings *Settings
 	acked    ackedBy
@@ -43,7 +47,7 @@ type inspectAdmin struct {
 }
 
 // inspections are what can be asked for.
-const inspections = "offsets, ha, pull, latency, events, config"
+const inspections = "offsets, ha, pull, latency, events, clients, config"
 
 // serve answers by the request's "what".
 func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
@@ -59,6 +63,8 @@ func (a *inspectAdmin) serve(_ context.Context, r *remoting.Request) {
 		jsonReply(r, a.latencies())
 	case "events":
 		a.recent(r)
+	case "clients":
+		jsonReply(r, a.clients())
 	case "config":
 		a.config(r)
 	default:
@@ -80,6 +86,33 @@ func (a *inspectAdmin) config(r *remoting.Request) {
 		}
 	}
 	jsonReply(r, v)
+}
+
+// mostClients bounds one answer with clients.
+const mostClients = 5000
+
+// clients are all live consumers and producers, by group.
+func (a *inspectAdmin) clients() body.InspectClients {
+	out := body.InspectClients{Clients: []body.InspectClient{}}
+	add := func(role, group string, topics []string, list []subgroup.Client) {
+		for _, c := range list {
+			if len(out.Clients) >= mostClients {
+				out.More++
+				continue
+			}
+			out.Clients = append(out.Clients, body.InspectClient{ClientID: c.ClientID, Addr: c.Addr, Language: c.Language, Version: c.Version, Group: group, Role: role, Topics: topics})
+		}
+	}
+	for _, name := range a.members.OnlineGroups() {
+		if v := a.members.Group(name); v != nil {
+			add("CONSUMER", name, slices.Sorted(maps.Keys(v.Subscriptions)), v.Clients)
+		}
+	}
+	producers := a.members.AllProducers()
+	for _, name := range slices.Sorted(maps.Keys(producers)) {
+		add("PRODUCER", name, nil, producers[name])
+	}
+	return out
 }
 
 // offsets is where the commit log stands, and how pulls were split lately.
@@ -243,7 +276,7 @@ func (a *inspectAdmin) replicas() []body.InspectPullPeer {
 
 // inspector is the handler of MQCTL_INSPECT.
 func (b *Broker) inspector() *inspectAdmin {
-	return &inspectAdmin{here: b.here, settings: b.opts.Settings, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups,
+	return &inspectAdmin{here: b.here, settings: b.opts.Settings, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups, members: b.members,
 		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
 		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },

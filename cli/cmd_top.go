@@ -73,7 +73,7 @@ func runTop(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	collector := &top.Collector{Client: a, Selector: c.selector(false), Context: c.active.Name, Patience: c.duration("timeout"), Hidden: systemGroup}
+	collector := &top.Collector{Client: a, Selector: c.selector(false), Context: c.active.Name, Patience: c.duration("timeout"), Hidden: systemGroup, Version: versionText}
 	o := top.Options{
 		Panel: panel, Every: every, UTF8: c.p.style.utf8, ReadOnly: c.active.Protected, Accent: c.active.Accent,
 		Collect: collector.Refresh,

@@ -25,6 +25,10 @@ func TestTopTerminal(t *testing.T) {
 		p.keys(x[0])
 		p.shows(x[1])
 	}
+	p.keys("7")
+	p.shows("id 1")
+	p.keys("1")
+	p.shows("[1 brokers]")
 	p.keys("Enter")
 	p.shows("bootTimestamp")
 	p.keys("Escape")

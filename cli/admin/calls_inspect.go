@@ -69,6 +69,15 @@ func (c *Client) InspectEvents(ctx context.Context, addr string, since int64) (*
 	return &v, nil
 }
 
+// InspectClients asks a broker of ours who is connected (30001, what=clients).
+func (c *Client) InspectClients(ctx context.Context, addr string) (*body.InspectClients, error) {
+	var v body.InspectClients
+	if err := c.callJSON(ctx, addr, request{code: remoting.ReqMqctlInspect, ext: remoting.Map{"what": "clients"}}, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
 // InspectLatency asks a broker of ours how long operations took (30001, what=latency).
 func (c *Client) InspectLatency(ctx context.Context, addr string) (*body.InspectLatency, error) {
 	var v body.InspectLatency

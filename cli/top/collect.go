@@ -15,8 +15,9 @@ import (
 )
 
 // Collector asks a cluster and keeps what it said. One refresh is one round of
-// requests, whatever is shown: one to a nameserver and at most four to each
-// broker. A broker that has not answered the round before is not asked again
+// requests, whatever is shown: one to a nameserver and at most six to each broker of
+// mqctl, which has one for the progress of all groups and one for all clients; others
+// are asked for the clients of eight groups each time. A broker that has not answered the round before is not asked again
 // until it has, or its time is over.
 //
 // Goroutines: one for each broker that is being asked; it ends with the answers
@@ -29,6 +30,7 @@ type Collector struct {
 	Context  string
 	Hidden   func(group string) bool // groups of the system; nil: none
 	Now      func() time.Time
+	Version  func(n int) string // how a client's version is shown; nil: its number
 
 	mu      sync.Mutex
 	brokers map[string]*heard // by name/id
@@ -50,6 +52,12 @@ type heard struct {
 	err    error     // of the last question
 	now    answer
 	was    answer // the one before, for rates
+
+	seq     int64        // number of the newest event
+	pending []body.Event // that no frame has shown yet
+	names   []string     // groups of a broker of others
+	turn    int          // which of them was asked for last
+	members map[string]*admin.ConsumerConnections
 }
 
 // answer is one round's answers of a broker.
@@ -60,6 +68,11 @@ type answer struct {
 	status  *admin.HAStatus
 	pulls   *body.InspectPull
 	stats   *admin.BrokerConsumeStats
+	clients *body.InspectClients
+	events  *body.InspectEvents
+
+	producers map[string][]admin.Producer // of a broker of others
+	members   map[string]*admin.ConsumerConnections
 }
 
 // total is a sum of offsets at a time.
@@ -155,21 +168,23 @@ func (c *Collector) register(targets []admin.Target) {
 // ask puts one round of questions to one broker.
 func (c *Collector) ask(ctx context.Context, h *heard) {
 	c.mu.Lock()
-	addr, last := h.target.Addr, h.now.runtime
+	q := h.question()
 	c.mu.Unlock()
-	a, err := c.round(ctx, addr, last)
+	a, err := c.round(ctx, q)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.asking, h.err = false, err
 	if err == nil {
 		a.at = c.Now()
+		h.keep(&a, q.last)
 		h.was, h.now, h.at = h.now, a, a.at
 	}
 }
 
-// round asks the four questions side by side. Only the first must be answered.
-func (c *Collector) round(ctx context.Context, addr string, last map[string]string) (answer, error) {
+// round asks the questions side by side. Only the first must be answered.
+func (c *Collector) round(ctx context.Context, q question) (answer, error) {
 	var a answer
+	addr, last := q.addr, q.last
 	var wg sync.WaitGroup
 	var errRuntime error
 	ours := admin.Offers(last, "MQCTL_INSPECT")
@@ -185,6 +200,11 @@ func (c *Collector) round(ctx context.Context, addr string, last map[string]stri
 	})
 	if ours || last == nil {
 		wg.Go(func() { a.pulls, _ = c.Client.InspectPull(ctx, addr, "", "", time.Minute) })
+		wg.Go(func() { a.clients, _ = c.Client.InspectClients(ctx, addr) })
+		wg.Go(func() { a.events, _ = c.Client.InspectEvents(ctx, addr, q.since) })
+	}
+	if last != nil && !ours {
+		wg.Go(func() { c.people(ctx, q, &a) })
 	}
 	wg.Go(func() { a.stats, _ = c.Client.BrokerConsumeStats(ctx, addr, false) })
 	wg.Wait()
@@ -216,9 +236,18 @@ func (c *Collector) frame() *Frame {
 	f.gaps(all)
 	f.disks()
 	f.pulls(all)
+	version := c.Version
+	if version == nil {
+		version = strconv.Itoa
+	}
+	f.clients(all, version)
 	c.progress(f, all, now)
 	f.sums()
-	f.Events = c.changes(f)
+	events, own := remembered(all)
+	f.Events = append(events, c.changes(f, own)...)
+	if f.Events == nil {
+		f.Events = []Event{}
+	}
 	c.before, c.first = f, true
 	return f
 }
@@ -229,6 +258,8 @@ func known(s string) *string {
 	}
 	return &s
 }
+
+func stampMillis(ms int64) string { return stamp(time.UnixMilli(ms)) }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 

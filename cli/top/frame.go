@@ -21,7 +21,7 @@ type Frame struct {
 	Topics       []Topic  `json:"topics"`
 	Pulls        []Pull   `json:"pulls"`
 	Clients      []Client `json:"clients"`
-	Events       []Event  `json:"events"` // since the frame before
+	Events       []Event  `json:"events"` // since the frame before; in the first one what brokers remember
 	Problem      *string  `json:"problem"`
 
 	at   time.Time
@@ -108,7 +108,7 @@ type Pull struct {
 	slow, byName int64
 }
 
-// Client is one connection.
+// Client is one client in one group.
 type Client struct {
 	ClientID string `json:"clientId"`
 	Addr     string `json:"addr"`
@@ -116,14 +116,16 @@ type Client struct {
 	Version  string `json:"version"`
 	Group    string `json:"group"`
 	Role     string `json:"role" enum:"CONSUMER|PRODUCER"`
+	Brokers  int64  `json:"brokers" min:"0"` // that it is connected to
 
 	topics []string
 }
 
-// Event is a change between two frames.
+// Event is a change that a broker remembers, or that was seen between two frames.
 type Event struct {
 	At     string  `json:"at"`
-	Kind   string  `json:"kind" enum:"ROLE|BROKER|IN_SYNC|GROUP|TOPIC"`
+	Kind   string  `json:"kind" enum:"ROLE|BROKER|IN_SYNC|GROUP|TOPIC|SLAVE|MASTER|CONFIG"`
+	Broker *string `json:"broker"` // that remembers it; nil: seen between two frames
 	Target string  `json:"target"`
 	Before *string `json:"before"`
 	After  *string `json:"after"`

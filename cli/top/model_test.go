@@ -197,11 +197,11 @@ func TestEvents(t *testing.T) {
 	b.Brokers[1].Role = "ASYNC_MASTER"
 	b.Brokers[0].MaxOffset, b.Brokers[0].State = nil, "unreachable 3 s"
 	b.HA[0].InSync = ptr(false)
-	if e := c.changes(a); len(e) != 0 {
+	if e := c.changes(a, nil); len(e) != 0 {
 		t.Errorf("events before there was a frame: %v", e)
 	}
 	c.before, c.first = a, true
-	b.Events = c.changes(b)
+	b.Events = c.changes(b, nil)
 	m := newModel(b, Options{Panel: "events"})
 	must(t, view(t, m), "role", "ASYNC_MASTER", "unreachable", "not in sync", "group-0002")
 	if len(b.Events) != 4 {

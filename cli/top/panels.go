@@ -50,9 +50,9 @@ var panels = map[string]panel{
 			p := r.item.(Pull)
 			return "mqctl stats pull --group " + p.Group + " --topic " + p.Topic + " --explain"
 		}},
-	"clients": {[]head{{"CLIENT", false, 0}, {"ADDR", false, 2}, {"LANGUAGE", false, 3}, {"VERSION", false, 4}, {"ROLE", false, 1}, {"GROUP", false, 0}},
+	"clients": {[]head{{"CLIENT", false, 0}, {"ADDR", false, 2}, {"LANGUAGE", false, 3}, {"VERSION", false, 4}, {"ROLE", false, 1}, {"GROUP", false, 0}, {"BROKERS", true, 5}},
 		clientRows, func(r row) string { return "mqctl client list --group " + r.item.(Client).Group }},
-	"events": {[]head{{"AT", false, 0}, {"KIND", false, 0}, {"TARGET", false, 0}, {"BEFORE", false, 1}, {"AFTER", false, 0}},
+	"events": {[]head{{"AT", false, 0}, {"BROKER", false, 2}, {"KIND", false, 0}, {"TARGET", false, 0}, {"BEFORE", false, 1}, {"AFTER", false, 0}},
 		eventRows, func(row) string { return "mqctl events" }},
 }
 
@@ -244,7 +244,8 @@ func clientRows(f *Frame, _ []Event) []row {
 	var out []row
 	for _, c := range f.Clients {
 		cells := []string{c.ClientID, c.Addr, c.Language, c.Version, strings.ToLower(c.Role), c.Group}
-		out = append(out, row{cells: cells, order: texts(cells), name: c.ClientID + " " + c.Group, item: c})
+		order := append(texts(cells), float64(c.Brokers))
+		out = append(out, row{cells: append(cells, strconv.FormatInt(c.Brokers, 10)), order: order, name: c.ClientID + " " + c.Group + " " + c.Role, item: c})
 	}
 	return out
 }
@@ -253,9 +254,9 @@ func eventRows(_ *Frame, history []Event) []row {
 	var out []row
 	for i := len(history) - 1; i >= 0; i-- {
 		e := history[i]
-		cells := []string{clock(e.At), strings.ToLower(strings.ReplaceAll(e.Kind, "_", " ")), e.Target, word(e.Before), word(e.After)}
+		cells := []string{clock(e.At), word(e.Broker), strings.ToLower(strings.ReplaceAll(e.Kind, "_", " ")), e.Target, word(e.Before), word(e.After)}
 		mark := ""
-		if e.Kind == "ROLE" || word(e.After) == "unreachable" || word(e.After) == "not in sync" {
+		if e.Kind == "ROLE" || word(e.After) == "unreachable" || word(e.After) == "gone" || strings.Contains(word(e.After), "not in sync") {
 			mark = "warn"
 		}
 		out = append(out, row{cells: cells, order: texts(cells), name: fmt.Sprint(i), item: e, mark: mark})
@@ -325,7 +326,7 @@ func (m *Model) detail(r row) []string {
 	case Client:
 		out = append(out, "topics: "+strings.Join(it.topics, ", "))
 	case Event:
-		out = append(out, it.At, it.Kind, it.Target, "before  "+word(it.Before), "after   "+word(it.After))
+		out = append(out, it.At, it.Kind, it.Target, "broker  "+word(it.Broker), "before  "+word(it.Before), "after   "+word(it.After))
 	}
 	return append(out, "", panels[m.panelName()].command(r))
 }

@@ -133,8 +133,9 @@ func (c *Collector) rates(f *Frame, ends map[string]map[string]int64, now time.T
 	c.groups, c.topics = groups, topics
 }
 
-// changes are the events between the frame before and this one.
-func (c *Collector) changes(f *Frame) []Event {
+// changes are the events between the frame before and this one. Of brokers in own
+// only that they come and go is told: they remember the rest themselves.
+func (c *Collector) changes(f *Frame, own map[string]bool) []Event {
 	out := []Event{}
 	if !c.first {
 		return out
@@ -155,11 +156,11 @@ func (c *Collector) changes(f *Frame) []Event {
 		case old.MaxOffset != nil != (b.MaxOffset != nil):
 			say("BROKER", b.Name(), firstWord(old.State), firstWord(b.State))
 		}
-		if old != nil && old.MaxOffset != nil && b.MaxOffset != nil && old.Role != b.Role {
+		if old != nil && old.MaxOffset != nil && b.MaxOffset != nil && old.Role != b.Role && !own[b.Name()] {
 			say("ROLE", b.Name(), old.Role, b.Role)
 		}
 	}
-	c.inSync(f, say)
+	c.inSync(f, own, say)
 	names := func(f *Frame) map[string]bool {
 		m := map[string]bool{}
 		for _, g := range f.Groups {
@@ -167,7 +168,7 @@ func (c *Collector) changes(f *Frame) []Event {
 		}
 		return m
 	}
-	if f.Complete && c.before.Complete {
+	if f.Complete && c.before.Complete && len(own) < len(f.Brokers) {
 		differ("GROUP", names(c.before), names(f), say)
 		topics := func(f *Frame) map[string]bool {
 			m := map[string]bool{}
@@ -189,7 +190,7 @@ func firstWord(state string) string {
 	return state
 }
 
-func (c *Collector) inSync(f *Frame, say func(kind, target, before, after string)) {
+func (c *Collector) inSync(f *Frame, own map[string]bool, say func(kind, target, before, after string)) {
 	was := map[string]bool{}
 	for _, l := range c.before.HA {
 		was[l.Slave] = l.InSync != nil && *l.InSync
@@ -197,7 +198,7 @@ func (c *Collector) inSync(f *Frame, say func(kind, target, before, after string
 	words := map[bool]string{true: "in sync", false: "not in sync"}
 	for _, l := range f.HA {
 		now := l.InSync != nil && *l.InSync
-		if old, ok := was[l.Slave]; ok && old != now {
+		if old, ok := was[l.Slave]; ok && old != now && !own[l.Master] {
 			say("IN_SYNC", l.Slave, words[old], words[now])
 		}
 	}

@@ -137,6 +137,23 @@ type Event struct {
 	After  string `json:"after,omitempty"`
 }
 
+// InspectClients answers 30001 with what=clients: who is connected, of all groups.
+type InspectClients struct {
+	Clients []InspectClient `json:"clients"`
+	More    int             `json:"more"` // that are not listed
+}
+
+// InspectClient is one client in one group; one that is in several is there as often.
+type InspectClient struct {
+	ClientID string   `json:"clientId"`
+	Addr     string   `json:"addr"` // ip:port
+	Language string   `json:"language"`
+	Version  int      `json:"version"` // RocketMQ's number
+	Group    string   `json:"group"`
+	Role     string   `json:"role"` // CONSUMER or PRODUCER
+	Topics   []string `json:"topics,omitempty"`
+}
+
 // InspectLatency answers 30001 with what=latency: how long operations took since the
 // broker started.
 type InspectLatency struct {
