@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -38,6 +37,7 @@ type call struct {
 	p       *printer
 	begun   time.Time
 	client  *admin.Client
+	ctx     context.Context //nolint:containedctx // of the run, for questions: Ctrl-C ends them
 
 	outFile  string              // of commands that write one: what -o named
 	file     *clientFile         // nil before useClientFile
@@ -239,8 +239,12 @@ func (c *call) confirm(what, impact string) error {
 		wanted, question = []string{strings.ToLower(name)}, fmt.Sprintf("type %s to continue: ", name)
 	}
 	fmt.Fprintf(c.io.Err, "%s: %s\n%s", what, impact, question)
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && answer == "" || !slices.Contains(wanted, strings.ToLower(strings.TrimSpace(answer))) {
+	answer, err := readAnswer(c.ctx, in)
+	if err != nil {
+		fmt.Fprintln(c.io.Err)
+		return err
+	}
+	if !slices.Contains(wanted, strings.ToLower(strings.TrimSpace(answer))) {
 		return fail(ExitAborted, "ABORTED", "%s was not confirmed; nothing was changed", what)
 	}
 	return nil

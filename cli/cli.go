@@ -40,9 +40,9 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 		return complete(ctx, args[2:], io)
 	}
 	args = withFocus(io, args)
-	l, err := commands().normalise(args[0], args[1:])
+	l, err := normaliseAsking(ctx, io, args)
 	if words := aliasOf(args, err, io.Env); words != nil {
-		l, err = commands().normalise(args[0], words)
+		l, err = normaliseAsking(ctx, io, append([]string{args[0]}, words...))
 	}
 	if err != nil {
 		return compat(io, printUsage(io, asMessage(err)))
@@ -126,6 +126,7 @@ func execute(ctx context.Context, c *call) int {
 			c.client.Close()
 		}
 	}()
+	c.ctx = ctx
 	r, err := c.handle(ctx)
 	return c.finish(ctx, r, err)
 }
@@ -133,7 +134,7 @@ func execute(ctx context.Context, c *call) int {
 // handle runs the command, again and again with --watch.
 func (c *call) handle(ctx context.Context) (*result, error) {
 	if c.is(watches) || !c.given("watch") && !c.given("interval") || !c.cmd.repeats() {
-		return c.cmd.run(ctx, c)
+		return c.runAsking(ctx)
 	}
 	return c.watch(ctx, func(ctx context.Context) (*result, error) { return c.cmd.run(ctx, c) }, nil)
 }

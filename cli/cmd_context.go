@@ -129,7 +129,7 @@ func runContextAdd(_ context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	if len(x.Namesrv) == 0 {
-		return nil, usage("FLAG_MISSING", "context add needs --namesrv").because("nothing was written").try("mqctl context add " + name + " --namesrv HOST:9876")
+		return nil, usage("FLAG_MISSING", "context add needs --namesrv").because("nothing was written").try("mqctl context add "+name+" --namesrv HOST:9876").lacks(c.cmd, c.old, c.flag("namesrv"), c.values)
 	}
 	text := putSection(f.text, "context."+name, x.lines())
 	if x.TLS != (clientTLS{}) {

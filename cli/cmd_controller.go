@@ -130,7 +130,7 @@ func (c *call) controllers() ([]admin.Target, error) {
 		return nil, badAddress(err, "controller")
 	}
 	if len(addrs) == 0 {
-		return nil, usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint("controller")).because("nothing was sent")
+		return nil, usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint("controller")).because("nothing was sent").lacks(c.cmd, c.old, c.flag("controller"), c.values)
 	}
 	out := make([]admin.Target, len(addrs))
 	for i, a := range addrs {

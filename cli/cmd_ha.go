@@ -50,7 +50,7 @@ func nameID(broker string, id int64) string { return fmt.Sprintf("%s/%d", broker
 func runFlushOffset(ctx context.Context, c *call) (*result, error) {
 	for _, key := range []string{"broker", "offset"} {
 		if !c.given(key) {
-			return nil, usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint(key)).because("nothing was sent").try("mqctl " + c.cmd.name(false) + " --help")
+			return nil, usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint(key)).because("nothing was sent").try("mqctl "+c.cmd.name(false)+" --help").lacks(c.cmd, c.old, c.flag(key), c.values)
 		}
 	}
 	targets, err := c.offsetTargets(ctx, c.selector(false))

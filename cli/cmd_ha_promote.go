@@ -256,7 +256,7 @@ func (s *switching) choose() error {
 		i := slices.IndexFunc(s.known, func(st *body.RoleStatus) bool { return st.Addr == arg })
 		s.target = s.known[max(i, 0)]
 	} else {
-		return usage("VALUE_MISSING", "which broker of %s is to be the master? --id is missing", s.name).because("nothing was sent").try("--id 1")
+		return usage("VALUE_MISSING", "which broker of %s is to be the master? --id is missing", s.name).because("nothing was sent").try("--id 1").lacks(s.c.cmd, s.c.old, s.c.flag("id"), s.c.values)
 	}
 	if s.target != nil {
 		return nil

@@ -136,7 +136,7 @@ func messageCommands() []*command {
 func topicFlag(c *call) (string, error) {
 	name := c.str("topic")
 	if name == "" {
-		return "", usage("FLAG_MISSING", "%s needs --topic", c.cmd.name(c.old))
+		return "", usage("FLAG_MISSING", "%s needs --topic", c.cmd.name(c.old)).lacks(c.cmd, c.old, c.flag("topic"), c.values)
 	}
 	return name, checkTopic(name)
 }
@@ -147,7 +147,7 @@ func runMessageFind(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	if c.str("key") == "" {
-		return nil, usage("FLAG_MISSING", "%s needs --key", c.cmd.name(c.old))
+		return nil, usage("FLAG_MISSING", "%s needs --key", c.cmd.name(c.old)).lacks(c.cmd, c.old, c.flag("key"), c.values)
 	}
 	q := admin.Query{Topic: topic, Key: c.str("key"), Max: int(c.whole("max")), FromMillis: c.whole("begin"), ToMillis: c.whole("end")}
 	for key, to := range map[string]*int64{"since": &q.FromMillis, "until": &q.ToMillis} {

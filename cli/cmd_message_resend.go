@@ -212,7 +212,7 @@ func (c *call) resendToClient(ctx context.Context, m *messageItem, group, client
 func (c *call) resendDead(ctx context.Context) (*result, error) {
 	group := c.str("group")
 	if group == "" {
-		return nil, usage("FLAG_MISSING", "--from-dlq needs --group")
+		return nil, usage("FLAG_MISSING", "--from-dlq needs --group").lacks(c.cmd, c.old, c.flag("group"), c.values)
 	}
 	if err := subgroup.CheckName(group); err != nil {
 		return nil, usage("BAD_NAME", "%q is not a group name", group).because("%v", err)

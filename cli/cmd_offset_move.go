@@ -93,7 +93,7 @@ func (c *call) needFlags(keys ...string) error {
 	for _, k := range keys {
 		if c.str(k) == "" {
 			f := c.flag(k)
-			return usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint(k)).because("nothing was sent").try(c.hint(k) + " " + f.meta)
+			return usage("VALUE_MISSING", "%s needs %s", c.cmd.name(c.old), c.hint(k)).because("nothing was sent").try(c.hint(k)+" "+f.meta).lacks(c.cmd, c.old, f, c.values)
 		}
 	}
 	return nil

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/chzyer/readline"
-
 	"mqctl/cli/admin"
 )
 
@@ -139,12 +137,15 @@ func (c *call) typed(prompt string) (admin.Secret, error) {
 	if _, err := io.WriteString(c.io.Err, prompt); err != nil {
 		return admin.Secret{}, err
 	}
-	b, err := readline.ReadPassword(int(in.Fd()))
+	b, err := readHidden(c.ctx, in)
 	_, _ = io.WriteString(c.io.Err, "\n")
-	if err != nil || len(b) == 0 {
+	if err != nil {
+		return admin.Secret{}, err
+	}
+	if b == "" {
 		return admin.Secret{}, fail(ExitAborted, "ABORTED", "no password was typed; nothing was sent")
 	}
-	return admin.NewSecret(string(b)), nil
+	return admin.NewSecret(b), nil
 }
 
 // runUserPut is user create and user set.

@@ -228,7 +228,7 @@ func (c *call) seeGone(ctx context.Context, targets []admin.Target, known map[st
 
 func runWaitRole(ctx context.Context, c *call) (*result, error) {
 	if !c.given("is") {
-		return nil, usage("VALUE_MISSING", "wait role needs --is ROLE").try("--is ASYNC_MASTER", "--is SLAVE")
+		return nil, usage("VALUE_MISSING", "wait role needs --is ROLE").try("--is ASYNC_MASTER", "--is SLAVE").lacks(c.cmd, c.old, c.flag("is"), c.values)
 	}
 	if !admin.IsAddress(c.arg(0)) && !strings.Contains(c.arg(0), "/") {
 		return nil, usage("TARGET_MISSING", "wait role needs one replica: NAME/ID").try("mqctl wait role " + c.arg(0) + "/1 --is " + c.str("is"))

@@ -47,7 +47,7 @@ func waitMoreCommands() []*command {
 func runWaitLag(ctx context.Context, c *call) (*result, error) {
 	group := c.str("group")
 	if group == "" {
-		return nil, usage("FLAG_MISSING", "wait lag needs --group").try("mqctl wait lag --group GROUP --max 0")
+		return nil, usage("FLAG_MISSING", "wait lag needs --group").try("mqctl wait lag --group GROUP --max 0").lacks(c.cmd, c.old, c.flag("group"), c.values)
 	}
 	if err := subgroup.CheckName(group); err != nil {
 		return nil, usage("BAD_NAME", "%q is not a group name", group).because("%v", err)

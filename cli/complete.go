@@ -19,6 +19,8 @@ type completer struct {
 	out  strings.Builder
 	typ  string // what was typed of the last word
 	seen map[string]bool
+
+	patience time.Duration // for the cluster; 0: completionTime
 }
 
 // complete answers "mqctl __complete -- WORDS": one candidate a line. It never
@@ -232,7 +234,7 @@ func (c *completer) live(ctx context.Context, what string, words []string, v *vo
 	}
 	known, fresh := s.known(key, what)
 	if !fresh {
-		all := &completer{r: c.r, io: c.io, seen: map[string]bool{}}
+		all := &completer{r: c.r, io: c.io, seen: map[string]bool{}, patience: c.patience}
 		if strings.HasPrefix(c.typ, "%") {
 			all.typ = "%"
 		}
@@ -248,21 +250,31 @@ func (c *completer) live(ctx context.Context, what string, words []string, v *vo
 
 // ask asks the cluster, for a short time.
 func (c *completer) ask(ctx context.Context, what string, words []string, v *vocabulary) {
-	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	patience := c.patience
+	if patience == 0 {
+		patience = completionTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	addrs, err := addresses(c.namesrv(words, v))
 	if err != nil {
 		return
 	}
-	client := admin.New(admin.Options{Nameservers: addrs, Timeout: completionTime, Retries: -1})
+	client := admin.New(admin.Options{Nameservers: addrs, Timeout: patience, Retries: -1})
 	defer client.Close()
 	if what == "topic" {
 		names, err := client.Topics(ctx)
 		if err != nil {
 			return
 		}
+		own := map[string]bool{} // brokers make topics of these names
+		if view, err := client.Cluster(ctx); err == nil {
+			for _, t := range mustReplicas(view) {
+				own[t.Broker], own[t.Cluster] = true, true
+			}
+		}
 		for _, n := range names {
-			if strings.HasPrefix(c.typ, "%") || !hiddenTopic(n, nil) {
+			if strings.HasPrefix(c.typ, "%") || !hiddenTopic(n, own) {
 				c.offer(n, "")
 			}
 		}
@@ -334,5 +346,29 @@ func (c *completer) namesrv(words []string, v *vocabulary) []string {
 			return []string{s}
 		}
 	}
+	if own := c.contextNamesrv(words, v); len(own) > 0 {
+		return own
+	}
 	return []string{"127.0.0.1:9876"}
+}
+
+// contextNamesrv is what the context of the line, else the current one, says.
+func (c *completer) contextNamesrv(words []string, v *vocabulary) []string {
+	file, err := loadClientFile(c.io.Env)
+	if err != nil {
+		return nil
+	}
+	name := firstOf(c.io.Env("MQCTL_CONTEXT"), file.Current)
+	for i, w := range words {
+		if o, value, has, err := v.find(w); strings.HasPrefix(w, "--") && err == nil && o.flag.key == "context" {
+			if !has && i+1 < len(words) {
+				value = words[i+1]
+			}
+			name = value
+		}
+	}
+	if x := file.Contexts[name]; x != nil {
+		return x.Namesrv
+	}
+	return nil
 }

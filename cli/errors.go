@@ -18,8 +18,9 @@ type Message struct {
 	Try      []string `json:"try,omitempty"`    // commands that can be pasted
 	ExitCode int      `json:"exitCode,omitempty"`
 
-	cause error
-	after []string // lines of somebody else's text, printed below
+	cause   error
+	missing *gap     // a value that may be asked for
+	after   []string // lines of somebody else's text, printed below
 }
 
 func (m *Message) Error() string { return m.Text }

@@ -195,6 +195,10 @@ func (c *call) targetMissing(e *admin.TargetMissing) *Message {
 	for _, name := range e.Clusters[:min(len(e.Clusters), 2)] {
 		m.offer("mqctl " + c.cmd.name(c.old) + " " + flag + " " + name + c.rest())
 	}
+	if f := c.flag("cluster"); f != nil {
+		m = m.lacks(c.cmd, c.old, f, c.values)
+		m.missing.known = e.Clusters
+	}
 	return m
 }
 

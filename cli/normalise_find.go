@@ -190,7 +190,7 @@ func (p *parser) arguments() error {
 	}
 	switch {
 	case len(l.args) < c.min:
-		return usage("ARGUMENT_MISSING", "%s needs %s", name, c.args).try("mqctl " + name + " " + c.args)
+		return usage("ARGUMENT_MISSING", "%s needs %s", name, c.args).try("mqctl "+name+" "+c.args).lacksArgument(c, len(l.args), l.values)
 	case c.max == 0 && len(l.args) > 0:
 		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes no arguments", l.args[0], name)
 	case c.max > 0 && len(l.args) > c.max:
@@ -233,7 +233,7 @@ func (p *parser) required() error {
 		if f.arg > 0 && len(p.l.args) >= f.arg && p.l.args[f.arg-1] != "" {
 			continue
 		}
-		return usage("FLAG_MISSING", "%s needs %s", c.old, p.v.spelled(f)).try("mqctl " + c.old + " --help")
+		return usage("FLAG_MISSING", "%s needs %s", c.old, p.v.spelled(f)).try("mqctl "+c.old+" --help").lacks(c, true, f, p.l.values)
 	}
 	if len(p.l.values["cluster"]) > 0 && len(p.l.values["broker"]) > 0 {
 		f, g := p.flag("cluster"), p.flag("broker")
