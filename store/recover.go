@@ -479,6 +479,9 @@ func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more
 		if err == nil && v.StoreMillis() >= last {
 			return bad.Next, true, nil
 		}
+		if err != nil && !commitlog.NoRecord(err) {
+			return 0, false, err
+		}
 	}
 	next, more, err = log.FindRecord(bad.Pos)
 	if err != nil || !more {
@@ -488,7 +491,11 @@ func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more
 	if err != nil {
 		return 0, false, err
 	}
-	if v.StoreMillis() < last && !r.queueHas(v, next) {
+	has, err := r.queueHas(v, next)
+	if err != nil {
+		return 0, false, err
+	}
+	if v.StoreMillis() < last && !has {
 		r.found(Finding{Kind: StaleRecords, Phys: record.PhysOffset(next),
 			What: fmt.Sprintf("records behind the end %d are older than it: left from an earlier life of the file", bad.Pos), Done: "not taken"})
 		return 0, false, nil
@@ -497,18 +504,21 @@ func (r *recovery) behind(bad *commitlog.BadError, last int64) (next int64, more
 }
 
 // queueHas reports whether the queue of a record has a unit that leads to it.
-func (r *recovery) queueHas(v record.View, pos int64) bool {
+func (r *recovery) queueHas(v record.View, pos int64) (bool, error) {
 	q := r.s.Lookup(v.Topic(), v.QueueID())
 	if q == nil {
-		return false
+		return false, nil
 	}
 	first, end := q.cq.Bounds()
 	n := int64(v.QueueOffset())
 	if n < first || n >= end {
-		return false
+		return false, nil
 	}
 	u, err := r.unitAt(q, n)
-	return err == nil && u.Phys == pos && int(u.Size) == v.Size()
+	if consumequeue.Missing(err) {
+		return false, nil
+	}
+	return err == nil && u.Phys == pos && int(u.Size) == v.Size(), err
 }
 
 // misplaced is the record at a bad place if nothing of it is wrong but the position
@@ -523,11 +533,14 @@ func (r *recovery) misplaced(bad *commitlog.BadError, last int64) (v record.View
 		return v, false, err
 	}
 	after, err := r.s.log.Scan(bad.Next, false).Next()
+	if err != nil && !commitlog.NoRecord(err) {
+		return v, false, err
+	}
 	if err != nil || v.StoreMillis() < last || after.StoreMillis() < v.StoreMillis() {
 		return v, false, nil
 	}
-	if r.queueHas(v, bad.Pos) {
-		return v, true, nil
+	if has, err := r.queueHas(v, bad.Pos); has || err != nil {
+		return v, has, err
 	}
 	q := r.s.Lookup(v.Topic(), v.QueueID())
 	if q == nil {

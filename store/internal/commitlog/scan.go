@@ -174,7 +174,15 @@ func (s *Scanner) record(seg *segment, head []byte) (record.View, error) {
 		if err := v.CheckCRC(); err != nil {
 			return bad(err, size)
 		}
-		if torn, sure := torn(v, s.pos); sure || torn && !s.continues(s.pos+size) {
+		if torn, sure := torn(v, s.pos); torn && !sure {
+			follows, err := s.l.record(s.pos+size, true)
+			if err != nil {
+				return record.View{}, err
+			}
+			if !follows {
+				return bad(ErrTorn, size)
+			}
+		} else if sure {
 			return bad(ErrTorn, size)
 		}
 	}
@@ -197,10 +205,20 @@ func (l *Log) Misplaced(pos, end int64) (record.View, bool, error) {
 	return v, !broken, nil
 }
 
-// continues reports whether a record follows at pos, perhaps behind a blank.
-func (s *Scanner) continues(pos int64) bool {
-	_, err := s.l.Scan(pos, true).Next()
-	return err == nil
+// record reports whether a record is at pos, perhaps behind a blank. An error is one of the
+// disk: what cannot be read is no damage.
+func (l *Log) record(pos int64, trusted bool) (bool, error) {
+	_, err := l.Scan(pos, trusted).Next()
+	if NoRecord(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// NoRecord says that err of a scan tells what is in the log, not that it could not be read.
+func NoRecord(err error) bool {
+	var bad *BadError
+	return errors.As(err, &bad) || errors.Is(err, io.EOF)
 }
 
 // peek returns n bytes from pos on, all inside of seg.
@@ -268,8 +286,8 @@ func (l *Log) FindRecord(from int64) (pos int64, found bool, err error) {
 				zeros += n
 			} else {
 				zeros = 0
-				if p, ok := l.match(buf[:n], at); ok {
-					return p, true, nil
+				if p, ok, err := l.match(buf[:n], at); ok || err != nil {
+					return p, ok, err
 				}
 			}
 			if n <= overlap {
@@ -285,19 +303,23 @@ var magicStart = []byte{0xDA, 0xA3, 0x20} // of both record versions
 
 // match tries every place of b, which lies at pos in the log, that looks like
 // a record.
-func (l *Log) match(b []byte, pos int64) (int64, bool) {
+func (l *Log) match(b []byte, pos int64) (int64, bool, error) {
 	for at := 0; ; at++ {
 		i := bytes.Index(b[at:], magicStart)
 		if i < 0 {
-			return 0, false
+			return 0, false, nil
 		}
 		at += i
 		p := pos + int64(at) - 4
 		if at < 4 || at+32 > len(b) || int64(binary.BigEndian.Uint64(b[at+24:])) != p {
 			continue
 		}
-		if v, err := l.Scan(p, false).Next(); err == nil && int64(v.PhysOffset()) == p {
-			return p, true
+		v, err := l.Scan(p, false).Next()
+		if err != nil && !NoRecord(err) {
+			return 0, false, err
+		}
+		if err == nil && int64(v.PhysOffset()) == p {
+			return p, true, nil
 		}
 	}
 }
