@@ -223,19 +223,30 @@ func TestIdentify(t *testing.T) {
 	b.ha.known.init()
 	b.reg.group = map[int64]string{0: "10.0.0.1:10911", 1: "10.0.0.2:10911", 2: "10.0.0.3:10911", 3: "10.0.0.3:10921", 4: "10.0.0.4:10911", 5: "10.0.0.5:10911", 6: "junk"}
 	b.ha.known.ours("10.0.0.4:10911")
-	b.peers.p.Store(&map[int64]replicaPeer{5: {ID: 5, Alive: true}})
+	conns := []replication.SlaveConn{{Peer: replication.Peer{ID: 5}, Known: true}}
+	for _, addr := range []string{"10.0.0.3:1", "10.0.0.2:1", "10.0.0.2:2"} {
+		conns = append(conns, replication.SlaveConn{Remote: netip.MustParseAddrPort(addr)})
+	}
 	for addr, want := range map[string]int64{
 		"10.0.0.2:4711": 1, "[::ffff:10.0.0.2]:4711": 1,
 		"10.0.0.1:4711": -1, // the master itself
-		"10.0.0.3:4711": -1, // two live there
+		"10.0.0.3:4711": -1, // two live there, of which one is connected
 		"10.0.0.4:4711": -1, // ours attach
 		"10.0.0.5:4711": -1, // is connected already
 		"10.0.0.9:4711": -1,
 	} {
-		got, ok := b.identify(netip.MustParseAddrPort(addr))
+		got, ok := b.identifyAmong(conns, netip.MustParseAddrPort(addr))
 		if ok != (want >= 0) || ok && (got.ID != want || got.Addr != b.reg.group[want] || got.Ours) {
 			t.Errorf("%s: %+v %v", addr, got, ok)
 		}
+	}
+	conns = append(conns, conns[1])
+	if got, ok := b.identifyAmong(conns, netip.MustParseAddrPort("10.0.0.3:2")); !ok || got.ID != 2 {
+		t.Errorf("with both connected the first is called %+v %v", got, ok)
+	}
+	conns[1].Known, conns[1].ID = true, 2
+	if got, ok := b.identifyAmong(conns, netip.MustParseAddrPort("10.0.0.3:2")); !ok || got.ID != 3 {
+		t.Errorf("the second is called %+v %v", got, ok)
 	}
 }
 

@@ -1,10 +1,12 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,25 +189,63 @@ func (b *Broker) replicas() map[int64]string {
 }
 
 // identify tells which slave is behind a replication connection that did not
-// attach: one of Apache's. Of the registered slaves at that address it is the only
-// one that is neither one of ours nor connected.
+// attach: one of Apache's. Of the registered slaves at that address it is one that is
+// neither one of ours nor connected. Where there are several, nobody can tell which
+// is which, so they are named in order, and only when all of them are connected: then
+// each counts once. Their connections are looked up in the master's own list, which is
+// never late.
 func (b *Broker) identify(remote netip.AddrPort) (replication.Peer, bool) {
-	known := b.peers.Load()
-	found := replication.Peer{ID: -1}
+	return b.identifyAmong(b.ha.master.Status().Slaves, remote)
+}
+
+func (b *Broker) identifyAmong(conns []replication.SlaveConn, remote netip.AddrPort) (replication.Peer, bool) {
+	strangers, taken := 0, map[int64]bool{}
+	for _, c := range conns {
+		switch {
+		case c.Known:
+			taken[c.ID] = true
+		case c.Remote.Addr().Unmap() == remote.Addr().Unmap():
+			strangers++
+		}
+	}
+	free := b.foreignSlaves(remote.Addr().Unmap(), taken)
+	// The first one asks before its connection is in the list; alone it is served at once.
+	if len(free) == 0 || len(free) > 1 && strangers != len(free) {
+		return replication.Peer{}, false
+	}
+	return free[0], true
+}
+
+// foreignSlaves are the registered slaves at an address that are not ours and not
+// taken, in order of their ids.
+func (b *Broker) foreignSlaves(host netip.Addr, taken map[int64]bool) (out []replication.Peer) {
 	for id, addr := range b.replicas() {
 		at, err := netip.ParseAddrPort(addr)
-		if id <= 0 || err != nil || at.Addr().Unmap() != remote.Addr().Unmap() || id == b.stand.Load().ID {
+		if id <= 0 || err != nil || at.Addr().Unmap() != host || id == b.stand.Load().ID {
 			continue
 		}
-		if known[id].Alive || b.ha.known.get(addr).kind == kindOurs {
-			continue
+		if !taken[id] && b.ha.known.get(addr).kind != kindOurs {
+			out = append(out, replication.Peer{ID: id, Addr: addr})
 		}
-		if found.ID >= 0 {
-			return replication.Peer{}, false
-		}
-		found = replication.Peer{ID: id, Addr: addr}
 	}
-	return found, found.ID >= 0
+	slices.SortFunc(out, func(x, y replication.Peer) int { return cmp.Compare(x.ID, y.ID) })
+	return out
+}
+
+// misnamed says whether a slave that was named by its address is not registered any
+// more while another one there has no connection: of two on one machine the one that
+// was called by the other's id went on.
+func (b *Broker) misnamed(p replication.Peer, remote netip.AddrPort) bool {
+	if p.Ours || b.replicas()[p.ID] != "" {
+		return false
+	}
+	taken := map[int64]bool{}
+	for _, c := range b.ha.master.Status().Slaves {
+		if c.Known {
+			taken[c.ID] = true
+		}
+	}
+	return len(b.foreignSlaves(remote.Addr().Unmap(), taken)) > 0
 }
 
 // askPeers asks other brokers of this name what they are: ours every second,

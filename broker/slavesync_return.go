@@ -152,23 +152,38 @@ func (s *slaveSync) AllOffsets(ctx context.Context, r *remoting.Request) []byte 
 		return s.o.Offsets.JSON(true)
 	}
 	from := r.Conn.RemoteAddr().Addr().Unmap()
+	var there []string
 	for _, m := range s.members.all() {
 		if m.Ours || from.IsValid() && hostText(m.Addr) != from.String() || m.Addr == s.o.Addr() {
 			continue
 		}
-		return s.answerForeign(ctx, m.Addr)
+		there = append(there, m.Addr)
 	}
-	return s.o.Offsets.JSON(true)
+	if len(there) == 0 {
+		return s.o.Offsets.JSON(true)
+	}
+	return s.answerForeign(ctx, there)
 }
 
-func (s *slaveSync) answerForeign(ctx context.Context, addr string) []byte {
-	p := s.foreign.of(addr, s.o.Offsets)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.o.Now().Sub(p.asked) >= foreignPause {
-		if err := s.takeForeign(ctx, p, addr); err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
+// answerForeign answers one of the Apache slaves of a machine. Which of them asks
+// cannot be told, so all are asked first. Each is believed to have copied the answer
+// only when its own table shows it (subgroup.PlainSlave).
+func (s *slaveSync) answerForeign(ctx context.Context, addrs []string) (answer []byte) {
+	for _, addr := range addrs {
+		p := s.foreign.of(addr, s.o.Offsets)
+		p.mu.Lock()
+		if s.o.Now().Sub(p.asked) >= foreignPause {
+			if err := s.takeForeign(ctx, p, addr); err != nil && ctx.Err() == nil {
+				s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
+			}
 		}
+		p.mu.Unlock()
 	}
-	return p.state.Answer()
+	for _, addr := range addrs {
+		p := s.foreign.of(addr, s.o.Offsets)
+		p.mu.Lock()
+		answer = p.state.Answer()
+		p.mu.Unlock()
+	}
+	return answer
 }

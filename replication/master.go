@@ -36,6 +36,8 @@ type MasterOptions struct {
 	// Identify tells the slave behind an HA connection from its remote address,
 	// for slaves that did not Attach (Apache's).
 	Identify func(remote netip.AddrPort) (Peer, bool)
+	// Misnamed says whether whom Identify found behind a connection is somebody else by now. nil: never.
+	Misnamed func(p Peer, remote netip.AddrPort) bool
 	Changed  func() // a slave came, went, or changed whether it is in sync
 	Auth     *Auth  // nil: none
 	Now      func() time.Time
@@ -72,6 +74,9 @@ func NewMaster(o MasterOptions) *Master {
 	}
 	if o.Identify == nil {
 		o.Identify = func(netip.AddrPort) (Peer, bool) { return Peer{}, false }
+	}
+	if o.Misnamed == nil {
+		o.Misnamed = func(Peer, netip.AddrPort) bool { return false }
 	}
 	if o.Epoch == nil {
 		o.Epoch = func() int64 { return 0 }
@@ -233,6 +238,9 @@ func (m *Master) tickLoop(ctx context.Context) error {
 		now := m.o.Now()
 		for _, c := range *m.live.Load() {
 			c.tick()
+			if p := c.peer.Load(); p != nil && m.o.Misnamed(p.Peer, c.remote) {
+				c.peer.Store(nil)
+			}
 			if c.peer.Load() == nil && c.identify() {
 				m.dropOlder(c)
 				m.acked()
