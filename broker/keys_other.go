@@ -319,7 +319,7 @@ var otherKeys = []keyGroup{
 	{
 		use: Ignored, section: "http", own: true, text: "The health port serves health and readiness only.",
 		keys: `
-			http.metrics bool true, http.pprof bool true
+			http.metrics bool true
 		`,
 	},
 	{
