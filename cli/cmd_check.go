@@ -274,10 +274,7 @@ func printPrometheus(p *printer, r *result) {
 				p.printf("# HELP %s %s\n# TYPE %s gauge\n", g.name, g.help, g.name)
 				first = false
 			}
-			labels := `broker="` + labelEscape.Replace(it.broker) + `"`
-			if it.Check != "ha" {
-				labels = `check="` + it.Check + `",` + labels
-			}
+			labels := `check="` + it.Check + `",broker="` + labelEscape.Replace(it.broker) + `"`
 			if it.broker == "" {
 				labels = `check="` + it.Check + `",target="` + labelEscape.Replace(it.Target) + `"`
 			} else if it.id != nil {

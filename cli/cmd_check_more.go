@@ -166,6 +166,25 @@ func checkBrokers(ctx context.Context, c *call, r *result) error {
 		}
 		r.add(it)
 	}
+	return c.masterless(ctx, r)
+}
+
+// masterless adds the broker names of which only slaves are registered: a master that
+// was lost is in no list, and what it would have answered is missing without a word.
+func (c *call) masterless(ctx context.Context, r *result) error {
+	s := c.selector(false)
+	if admin.IsAddress(s.Broker) || strings.Contains(s.Broker, "/") {
+		return nil
+	}
+	view, err := c.client.Cluster(ctx)
+	if err != nil {
+		return c.explain(err)
+	}
+	for _, name := range view.BrokerNames(s.Cluster) {
+		if view.Brokers[name].Master() == "" && (s.Broker == "" || s.Broker == name) {
+			r.add(&checkItem{Check: "broker", Target: nameID(name, 0), State: "FAIL", Message: "no master is registered", broker: name, id: ptr(int64(0))})
+		}
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -73,6 +74,8 @@ func runTop(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The answers of brokers with thousands of queues are garbage once they are read.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	collector := &top.Collector{Client: a, Selector: c.selector(false), Context: c.active.Name, Patience: c.duration("timeout"), Hidden: systemGroup, Version: versionText}
 	o := top.Options{
 		Panel: panel, Every: every, UTF8: c.p.style.utf8, ReadOnly: c.active.Protected, Accent: c.active.Accent,

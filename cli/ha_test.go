@@ -122,8 +122,8 @@ func TestCheckHA(t *testing.T) {
 	out, _ = f.mq(2, "check", "ha", "--max-gap", "1KiB", "--max-gap-time", "1m", "-o", "nagios")
 	has(t, out, "HA CRITICAL - a/2 its gap is 6000 bytes: the whole log is copied | ")
 	out, _ = f.mq(0, "check", "ha", "-o", "prometheus")
-	has(t, out, "# TYPE mqctl_ha_gap_bytes gauge\nmqctl_ha_gap_bytes{broker=\"a\",broker_id=\"1\"} 100\n", "mqctl_ha_gap_seconds{broker=\"a\",broker_id=\"1\"} 0.007\n",
-		"mqctl_ha_in_sync{broker=\"a\",broker_id=\"2\"} 0\n", "mqctl_ha_connected{broker=\"a\",broker_id=\"2\"} 1\n", "mqctl_check_ok{broker=\"a\",broker_id=\"0\"} 1\n")
+	has(t, out, "# TYPE mqctl_ha_gap_bytes gauge\nmqctl_ha_gap_bytes{check=\"ha\",broker=\"a\",broker_id=\"1\"} 100\n", "mqctl_ha_gap_seconds{check=\"ha\",broker=\"a\",broker_id=\"1\"} 0.007\n",
+		"mqctl_ha_in_sync{check=\"ha\",broker=\"a\",broker_id=\"2\"} 0\n", "mqctl_ha_connected{check=\"ha\",broker=\"a\",broker_id=\"2\"} 1\n", "mqctl_check_ok{check=\"ha\",broker=\"a\",broker_id=\"0\"} 1\n")
 	f.mq(7, "check", "ha", "--min-slaves", "3")
 	f.mq(7, "check", "ha", "--max-gap", "50") // a synchronous master waits for one
 	f.mq(0, "check", "ha", "--min-slaves", "2")

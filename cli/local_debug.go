@@ -66,7 +66,7 @@ func lookAtStore(ctx context.Context, dir string) (look *storeLook, configs map[
 	if err != nil {
 		return nil, nil, notStore(dir, err)
 	}
-	defer s.Close() // only read from
+	defer func() { _ = s.Close() }() // only read from
 	look = &storeLook{Dir: dir, Checked: "LIGHT", State: "OK", LogMin: s.LogMin(), SegmentBytes: s.SegmentBytes(), Queues: len(s.Queues()),
 		Files: []storeLogFile{}, SideFiles: []storeSide{}, Findings: []storeFound{}}
 	if pid > 0 {

@@ -26,11 +26,12 @@ type question struct {
 	last   map[string]string // runtime table of the round before
 	since  int64             // number of the newest event
 	groups []string          // whose members to ask for
+	master bool
 }
 
 // question makes the next round's; the caller holds the lock.
 func (h *heard) question() question {
-	q := question{addr: h.target.Addr, last: h.now.runtime, since: h.seq}
+	q := question{addr: h.target.Addr, last: h.now.runtime, since: h.seq, master: h.target.ID == 0}
 	if admin.Offers(q.last, "MQCTL_INSPECT") || len(h.names) == 0 {
 		return q
 	}
@@ -72,18 +73,10 @@ func (h *heard) keep(a *answer, before map[string]string) {
 			h.pending = h.pending[max(0, len(h.pending)-mostPending):]
 		}
 	}
-	if a.stats == nil || a.clients != nil {
+	if a.groups == nil || a.clients != nil {
 		return
 	}
-	h.names = h.names[:0]
-	here := map[string]bool{}
-	for _, one := range a.stats.Groups {
-		for name := range one {
-			h.names = append(h.names, name)
-			here[name] = true
-		}
-	}
-	sort.Strings(h.names)
+	h.names = sortedKeys(a.groups)
 	if h.members == nil {
 		h.members = map[string]*admin.ConsumerConnections{}
 	}
@@ -91,7 +84,7 @@ func (h *heard) keep(a *answer, before map[string]string) {
 		h.members[g] = v
 	}
 	for g, v := range h.members {
-		if v == nil || !here[g] {
+		if _, here := a.groups[g]; v == nil || !here {
 			delete(h.members, g)
 		}
 	}

@@ -67,7 +67,7 @@ type answer struct {
 	ha      *body.InspectHA
 	status  *admin.HAStatus
 	pulls   *body.InspectPull
-	stats   *admin.BrokerConsumeStats
+	groups  map[string][]queue // of a master
 	clients *body.InspectClients
 	events  *body.InspectEvents
 
@@ -177,7 +177,7 @@ func (c *Collector) ask(ctx context.Context, h *heard) {
 	if err == nil {
 		a.at = c.Now()
 		h.keep(&a, q.last)
-		h.was, h.now, h.at = h.now, a, a.at
+		h.was, h.now, h.at = answer{at: h.now.at, runtime: h.now.runtime}, a, a.at
 	}
 }
 
@@ -206,7 +206,13 @@ func (c *Collector) round(ctx context.Context, q question) (answer, error) {
 	if last != nil && !ours {
 		wg.Go(func() { c.people(ctx, q, &a) })
 	}
-	wg.Go(func() { a.stats, _ = c.Client.BrokerConsumeStats(ctx, addr, false) })
+	if q.master { // slaves keep copies of the offsets
+		wg.Go(func() {
+			if s, err := c.Client.BrokerConsumeStats(ctx, addr, false); err == nil {
+				a.groups = queuesOf(s)
+			}
+		})
+	}
 	wg.Wait()
 	return a, errRuntime
 }

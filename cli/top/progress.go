@@ -4,37 +4,35 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"mqctl/cli/admin"
 )
 
 // progress makes the rows of groups and topics from what the masters said about
 // all groups; slaves keep copies of the offsets and are not counted twice.
 func (c *Collector) progress(f *Frame, all []*heard, now time.Time) {
 	groups, topics := map[string]*Group{}, map[string]*Topic{}
-	ends := map[string]map[string]int64{} // topic -> broker and queue -> next offset
+	ends := map[string]map[place]int64{} // by topic: next offset
 	for i, h := range all {
-		if h.now.stats == nil || h.target.ID != 0 || f.Brokers[i].MaxOffset == nil {
+		if f.Brokers[i].MaxOffset == nil {
 			continue
 		}
-		for _, one := range h.now.stats.Groups {
-			for name, list := range one {
-				if c.Hidden != nil && c.Hidden(name) {
-					continue
+		for name, queues := range h.now.groups {
+			if c.Hidden != nil && c.Hidden(name) {
+				continue
+			}
+			g := groups[name]
+			if g == nil {
+				g = &Group{Group: name, queues: make([]queue, 0, len(queues))}
+				groups[name] = g
+			}
+			g.queues = append(g.queues, queues...)
+			for _, q := range queues {
+				g.Lag += max(0, q.end-q.at)
+				if ends[q.topic] == nil {
+					ends[q.topic] = map[place]int64{}
 				}
-				g := groups[name]
-				if g == nil {
-					g = &Group{Group: name}
-					groups[name] = g
-				}
-				for _, s := range list {
-					for q, p := range s.Queues {
-						g.Lag += max(0, p.Lag())
-						g.queues = append(g.queues, queue{q.Topic, q.Broker, q.ID, p.BrokerOffset, p.ConsumerOffset})
-						if ends[q.Topic] == nil {
-							ends[q.Topic] = map[string]int64{}
-						}
-						ends[q.Topic][nameID(q.Broker, int64(q.ID))] = p.BrokerOffset
-					}
-				}
+				ends[q.topic][place{q.broker, q.id}] = q.end
 			}
 		}
 	}
@@ -57,6 +55,36 @@ func (c *Collector) progress(f *Frame, all []*heard, now time.Time) {
 		a, b := value(f.Topics[i].InPerSecond), value(f.Topics[j].InPerSecond)
 		return a > b || a == b && f.Topics[i].Topic < f.Topics[j].Topic
 	})
+}
+
+// place is a queue of a topic.
+type place struct {
+	broker string
+	id     int32
+}
+
+// queuesOf keeps of an answer what is shown, and each name once: the answer of a
+// broker with thousands of queues is large.
+func queuesOf(s *admin.BrokerConsumeStats) map[string][]queue {
+	names := map[string]string{}
+	once := func(name string) string {
+		if n, ok := names[name]; ok {
+			return n
+		}
+		names[name] = name
+		return name
+	}
+	out := make(map[string][]queue, len(s.Groups))
+	for _, one := range s.Groups {
+		for group, list := range one {
+			for _, stats := range list {
+				for q, p := range stats.Queues {
+					out[group] = append(out[group], queue{once(q.Topic), once(q.Broker), q.ID, p.BrokerOffset, p.ConsumerOffset})
+				}
+			}
+		}
+	}
+	return out
 }
 
 func value(v *float64) float64 {
@@ -93,7 +121,7 @@ func (g *Group) count(topics map[string]*Topic) {
 }
 
 // rates compares with the sums of the frame before.
-func (c *Collector) rates(f *Frame, ends map[string]map[string]int64, now time.Time) {
+func (c *Collector) rates(f *Frame, ends map[string]map[place]int64, now time.Time) {
 	groups, topics := map[string]total{}, map[string]total{}
 	for i := range f.Groups {
 		g := &f.Groups[i]
