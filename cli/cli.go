@@ -172,7 +172,10 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	}
 	if !r.streamed {
 		if err := c.p.print(r); err != nil {
-			return printUsage(c.io, asMessage(err))
+			if m := asMessage(err); m.ExitCode != ExitOK {
+				return printUsage(c.io, m)
+			}
+			c.p.message(asMessage(err), "warning")
 		}
 	}
 	c.p.messages(r)
@@ -201,6 +204,10 @@ func newPrinter(c *call) (*printer, error) {
 		out: c.io.Out, err: c.io.Err, view: c.cmd.view, schema: c.cmd.schema,
 		style: newStyle(c.io.Out, c.str("color"), c.io.Env), errStyle: newStyle(c.io.Err, c.str("color"), c.io.Env),
 		sort: c.str("sort"), limit: int(c.whole("limit")), headers: !c.on("no-headers"), now: c.begun,
+	}
+	p.textIntegers, p.pager = c.str("json-int") == "string", c.io.Env("MQCTL_PAGER")
+	if err := c.checkSchemaVersion(); err != nil {
+		return nil, err
 	}
 	p.style.units, p.style.time, p.style.now = c.str("units"), c.str("time"), c.begun
 	p.context = c.active.Name

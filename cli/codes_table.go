@@ -99,6 +99,7 @@ var errorCodes = []errorCode{
 	{"NOT_RUNNING", 3, "cannot read the pid file: ..."},
 	{"NOT_SAVED", 1, "cannot keep the old file: ..."},
 	{"NOT_SENT", 1, "... test messages to ... failed"},
+	{"NOT_STARTED", 0, "...=... cannot be started: ..."},
 	{"NOT_STATIC", 1, "topic ... is an ordinary one at ...; nothing was changed"},
 	{"NOT_STOPPED", 5, "pid ... still runs after ..."},
 	{"NOT_SUPPORTED", 2, "--... is not supported yet"},

@@ -23,6 +23,8 @@ var commonFlags = []flagSpec{
 	{key: "broker", meta: "NAME[/ID]|HOST:PORT", complete: "broker", help: "one broker name, one replica, or one address"},
 	{key: "output", letter: "o", meta: "FORMAT", env: []string{"MQCTL_OUTPUT"}, local: true,
 		help: "table, wide, json, jsonl, csv, name, template=TEXT, mqadmin"},
+	{key: "json-int", kind: kindEnum, enum: []string{"number", "string"}, def: "number", local: true, help: "whole numbers of JSON as numbers, or as strings for programs that round above 2^53"},
+	{key: "schema-version", meta: "N", local: true, help: "the version of the JSON that is expected; exit 2 when it is not written"},
 	{key: "fields", meta: "A,B,C", local: true, help: "only these fields, in this order"},
 	{key: "sort", meta: "FIELD", local: true, help: "order by a field"},
 	{key: "reverse", kind: kindBool, local: true, help: "the other way round"},
@@ -102,6 +104,9 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		}
 		if c.is(local) && !f.local && (!old || f.key != "namesrv") { // mqadmin takes -n everywhere
 			continue
+		}
+		if c.is(server) && (f.key == "json-int" || f.key == "schema-version") {
+			continue // they print one line of their own
 		}
 		if f.mutating && !c.is(mutates) || f.key == "wait" && f.mutating && c.is(measures) || f.planned && !c.is(planned) || f.reading && !c.repeats() {
 			continue

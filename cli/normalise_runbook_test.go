@@ -80,7 +80,7 @@ var runbookCases = []struct{ in, want string }{
 	{"mqadmin consumerProgress -n 10.0.0.4:9876 -g order_consumer -t orders -s true", "consumerProgress --topic=orders --clients=true --namesrv=10.0.0.4:9876 -- order_consumer"},
 	{"mqadmin consumerProgress -g order_consumer -s", "!VALUE_MISSING"},
 	{"mqadmin consumerStatus -g order_consumer -s -i 10.0.1.1@7", "consumerStatus --stack=true --client=10.0.1.1@7 -- order_consumer"},
-	{"mqadmin brokerConsumeStats -b 10.0.0.4:10911 -l 1000 -t 30000 -o true", "brokerConsumeStats --brokerAddr=10.0.0.4:10911 --timeoutMillis=30000 --level=1000 --order=true --"},
+	{"mqadmin brokerConsumeStats -b 10.0.0.4:10911 -l 1000 -t 30000 -o true", "brokerConsumeStats --broker=10.0.0.4:10911 --timeout-millis=30000 --level=1000 --order=true --"},
 	{"mqadmin cloneGroupOffset -s old_group -d new_group -t orders -o false", "cloneGroupOffset --from=old_group --to=new_group --topic=orders --offline=false --"},
 	{"mqadmin resetOffsetByTime -n 10.0.0.4:9876 -g order_consumer -t orders -s now", "resetOffsetByTime --topic=orders --to=now --namesrv=10.0.0.4:9876 -- order_consumer"},
 	{"mqadmin resetOffsetByTime -g order_consumer -t orders -s '2026-11-29#10:00:00:000'", "resetOffsetByTime --topic=orders --to=2026-11-29#10:00:00:000 -- order_consumer"},

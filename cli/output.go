@@ -40,24 +40,26 @@ type view struct {
 // printer writes the one result of a command. Nothing is written before the
 // command has ended, except by commands that stream.
 type printer struct {
-	out, err io.Writer
-	style    style // of stdout
-	errStyle style
-	format   string // table wide json jsonl csv name template mqadmin
-	tmpl     *template.Template
-	fields   []string
-	sort     string
-	reverse  bool
-	filter   filter // nil: every item
-	limit    int
-	silent   bool // no warnings
-	headers  bool
-	schema   string
-	context  string // name of the context in use, "" for none
-	view     view
-	now      time.Time
-	watching bool  // with --watch: rows in a pipe have a time
-	broken   error // first failed write to stdout
+	out, err     io.Writer
+	style        style // of stdout
+	errStyle     style
+	format       string // table wide json jsonl csv name template mqadmin
+	tmpl         *template.Template
+	fields       []string
+	sort         string
+	reverse      bool
+	filter       filter // nil: every item
+	limit        int
+	silent       bool // no warnings
+	textIntegers bool // of JSON
+	headers      bool
+	schema       string
+	context      string // name of the context in use, "" for none
+	view         view
+	now          time.Time
+	pager        string // shows tables on a terminal
+	watching     bool   // with --watch: rows in a pipe have a time
+	broken       error  // first failed write to stdout
 }
 
 // formats are the values of --output.
@@ -105,9 +107,23 @@ func (p *printer) print(r *result) error {
 	case p.format == "mqadmin":
 		p.view.old(p, r)
 	default:
-		p.printTable(r)
+		return p.printPaged(r)
 	}
 	return nil
+}
+
+// printPaged prints the table, through MQCTL_PAGER on a terminal.
+func (p *printer) printPaged(r *result) error {
+	if p.pager == "" || !p.style.terminal || p.watching {
+		p.printTable(r)
+		return nil
+	}
+	var text bytes.Buffer
+	out := p.out
+	p.out = &text
+	p.printTable(r)
+	p.out = out
+	return p.page(p.pager, text.Bytes())
 }
 
 // arrange applies --filter, --sort, --reverse and --limit.
@@ -152,6 +168,9 @@ func (p *printer) printJSON(r *result) error {
 	if err != nil {
 		return err
 	}
+	if p.textIntegers {
+		b = textIntegers(b)
+	}
 	p.write(b)
 	return nil
 }
@@ -172,6 +191,9 @@ func (p *printer) line(item any) ([]byte, error) {
 	b, err := marshal(item)
 	if err != nil {
 		return nil, err
+	}
+	if p.textIntegers {
+		b = textIntegers(b)
 	}
 	schema, err := marshal(p.schema)
 	if err != nil {
