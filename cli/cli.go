@@ -19,6 +19,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"mqctl/cli/shell"
 )
 
 // Run runs the command line args (args[0] is the program's name) and returns
@@ -312,7 +314,7 @@ func (p *printer) formats() []string {
 // reportBug keeps the stack of an internal error in a file.
 func reportBug(io Stdio, args []string, p any, stack []byte) int {
 	name := filepath.Join(os.TempDir(), fmt.Sprintf("mqctl-bug-%d-%d.txt", os.Getpid(), time.Now().UnixNano()))
-	text := fmt.Sprintf("mqctl %s\ncommand: %q\n%v\n\n%s", versionOf().Version, args, p, stack)
+	text := fmt.Sprintf("mqctl %s\ncommand: %s\n%v\n\n%s", versionOf().Version, shell.Redact(strings.Join(args, " ")), p, stack)
 	where := name
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		where = "(not written: " + err.Error() + ")"

@@ -470,6 +470,17 @@ func TestSecretsStayInside(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	// The report of an internal error has the command line, without what is secret.
+	t.Setenv("TMPDIR", t.TempDir())
+	var errs bytes.Buffer
+	reportBug(Stdio{Err: &errs}, []string{"mqctl", "createUser", "-u", "ops", "-p", "S3CR3T-word"}, "broken", nil)
+	reports, err := filepath.Glob(filepath.Join(os.TempDir(), "mqctl-bug-*"))
+	if err != nil || len(reports) != 1 {
+		t.Fatal(err, reports)
+	}
+	if b, err := os.ReadFile(reports[0]); err != nil || bytes.Contains(b, []byte("S3CR3T")) || !bytes.Contains(b, []byte("createUser -u ops -p ***")) {
+		t.Errorf("%v: %s", err, b)
+	}
 	// No flag takes a secret as its value, apart from mqadmin's own.
 	for _, c := range commands().commands {
 		for i := range c.flags {
