@@ -69,12 +69,19 @@ func TestSecurePair(t *testing.T) {
 	}
 	put("/key", []byte("0123456789abcdef0123456789abcdef\n"))
 	put("/other", []byte("fedcba9876543210fedcba9876543210\n"))
-	ca, cert, key := certificates(t)
+	ca, cert, key := certificates(t, 2100)
+	oldCA, old, oldKey := certificates(t, 1999)
+	put("/both-ca", append(oldCA, ca...))
+	put("/old", old)
+	put("/oldkey", oldKey)
 	put("/ca", ca)
 	put("/cert", cert)
 	put("/certkey", key)
 	secret := func(name string) func(*Options) { return func(o *Options) { o.HAAuthKey = name } }
 	encrypted := func(o *Options) { o.HATLS = HATLS{On: true, Cert: "/cert", Key: "/certkey", CA: "/ca"} }
+	// Each trusts both signers; the certificate of one is out of date.
+	both := func(o *Options) { encrypted(o); o.HATLS.CA = "/both-ca" }
+	expired := func(o *Options) { o.HATLS = HATLS{On: true, Cert: "/old", Key: "/oldkey", CA: "/both-ca"} }
 	plain := func(*Options) {}
 	for _, tt := range []struct {
 		name          string
@@ -86,6 +93,10 @@ func TestSecurePair(t *testing.T) {
 		{"key on the master only", secret("/key"), plain, "haAuthKeyFile is set on the master and not on the slave"},
 		{"key on the slave only", plain, secret("/key"), "haAuthKeyFile is set on the slave and not on the master"},
 		{"encrypted", encrypted, encrypted, ""},
+		{"encrypted on the slave only", plain, encrypted, "haTlsEnable is set on the slave and not on the master"},
+		{"the master's certificate is out of date", expired, both, "certificate"},
+		{"encrypted, with one key", func(o *Options) { encrypted(o); o.HAAuthKey = "/key" }, func(o *Options) { encrypted(o); o.HAAuthKey = "/key" }, ""},
+		{"encrypted, with two keys", func(o *Options) { encrypted(o); o.HAAuthKey = "/key" }, func(o *Options) { encrypted(o); o.HAAuthKey = "/other" }, "haAuthKeyFile"},
 		{"encrypted on the master only", encrypted, plain, "haTlsEnable is set on the master and not on the slave"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +111,10 @@ func TestSecurePair(t *testing.T) {
 					p.sameLogs()
 					return
 				}
-				<-time.After(3 * time.Second)
+				<-time.After(20 * time.Second)
+				if n := p.m.b.ha.master.Status().Refused; n > 10 {
+					t.Errorf("%d connections were refused within 20 s", n)
+				}
 				if st := p.s.b.ha.slave.Status(); st.State != replication.Mismatch || !strings.Contains(st.Sentence, tt.why) {
 					t.Errorf("%s: %s", st.State, st.Sentence)
 				}
@@ -129,7 +143,7 @@ func (b bothFS) Open(name string) (vfs.File, error) {
 }
 
 // certificates are a signer's and one that it signed, with its key.
-func certificates(t *testing.T) (ca, cert, key []byte) {
+func certificates(t *testing.T, until int) (ca, cert, key []byte) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -140,7 +154,7 @@ func certificates(t *testing.T) (ca, cert, key []byte) {
 	// Good in the time of a bubble (2000) and now.
 	make := func(name string, signer bool) *x509.Certificate {
 		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: signer, BasicConstraintsValid: true,
-			NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+			NotBefore: time.Date(1998, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(until, 1, 1, 0, 0, 0, 0, time.UTC),
 			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

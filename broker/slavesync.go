@@ -73,6 +73,9 @@ type syncOptions struct {
 	Proved func(r *remoting.Request, what, who string) bool
 	// Known are the brokers of this name that the registration was told of, by id.
 	Known func() map[int64]string
+	// Chained says whether the master may be a slave itself, from which this broker was
+	// told to copy (haMasterAddress): its tables are its master's. Nil: never.
+	Chained func() bool
 	// Settled says whether progress here speaks of the master's messages; nil: always.
 	Settled func() bool
 	FS      vfs.FS

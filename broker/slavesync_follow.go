@@ -92,7 +92,7 @@ func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool,
 		m.known = !errors.As(err, new(*remoting.Error)) && m.known // another program may answer there now
 		return false, err
 	}
-	if a.slave {
+	if a.slave && (s.o.Chained == nil || !s.o.Chained()) {
 		m.known = false
 		return false, fmt.Errorf("%s is not a master now", m.addr)
 	}
