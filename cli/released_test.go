@@ -187,11 +187,11 @@ func TestBrokenSchemas(t *testing.T) {
 	before := of(`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`)
 	cases := map[string]string{
 		`{"type":"object","required":["a","e"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y","Z"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}},"e":{"type":"string"}}}`: "",
-		`{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                 "$.a was",
-		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                    "$.b is no more Y",
-		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"f":{"type":["string","null"]}}}}}}`:                                "$.c[i].d is gone",
-		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":"string"}}}}}}`:                                         "$.c[i].d was",
-		`{"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                                 "$.a was always there",
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                "$.a was",
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                   "$.b is no more Y",
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"f":{"type":["string","null"]}}}}}}`:                               "$.c[i].d is gone",
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":"string"}}}}}}`:                                        "$.c[i].d was",
+		`{"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["X","Y"]},"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":["string","null"]}}}}}}`:                                                "$.a was always there",
 	}
 	for text, want := range cases {
 		got := strings.Join(broken(before, of(text)), "; ")
