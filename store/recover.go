@@ -180,7 +180,7 @@ func (r *recovery) loadQueues() error {
 	if sn := r.inv.snapshot; sn != nil {
 		if r.trusted {
 			r.restore(sn)
-			return nil
+			return r.raiseRestored(sn)
 		}
 		if err := r.s.listQueues(r.inv, r.rec); err != nil {
 			return err

@@ -46,18 +46,26 @@ func (r *recovery) again(sn *snapshot) (end int64, err error) {
 		return 0, err
 	}
 	r.restore(sn)
-	if first := r.s.log.Min(); first > 0 {
-		for i := range sn.queues {
-			from := &sn.queues[i]
-			if from.low >= first || from.min == from.max {
-				continue // its first message is still there, or it had none
-			}
-			if err := r.raise(r.s.Queue(from.topic, from.id), first); err != nil {
-				return 0, err
-			}
-		}
+	if err := r.raiseRestored(sn); err != nil {
+		return 0, err
 	}
 	return r.scan()
+}
+
+// raiseRestored gives the queues of a snapshot their first message that is still in the log:
+// retention may not have come to that.
+func (r *recovery) raiseRestored(sn *snapshot) error {
+	first := r.s.log.Min()
+	for i := range sn.queues {
+		from := &sn.queues[i]
+		if first == 0 || from.low >= first || from.min == from.max {
+			continue // its first message is still there, or it had none
+		}
+		if err := r.raise(r.s.Queue(from.topic, from.id), first); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // raise gives a queue its first message that is still in the log.

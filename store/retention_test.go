@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,4 +252,31 @@ func TestRetentionByDisk(t *testing.T) {
 			closeStore(t, a.s)
 		})
 	}
+}
+
+// TestRetentionThatCouldNotReadIsMadeUp: a queue whose first message could not be found when
+// files were deleted begins right after a clean stop and start too.
+func TestRetentionThatCouldNotReadIsMadeUp(t *testing.T) {
+	in := vfs.NewInjector(vfs.NewMem())
+	o := small(in)
+	now := time.UnixMilli(1735689600000)
+	o.Now = func() time.Time { return now }
+	o.Retention = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 3}
+	s, _ := open(t, o)
+	for i := range 40 {
+		putKeyed(t, s, "t", fmt.Sprintf("%03d %s", i, strings.Repeat("x", 400)))
+	}
+	closeStore(t, s) // its units are read from the files from now on
+	s, _ = open(t, o)
+	now = now.Add(time.Hour)
+	in.Fail(vfs.Fault{Op: vfs.OpOpen, Path: "consumequeue", Err: syscall.EIO})
+	s.RetainOnce()
+	in.Heal()
+	if min, q := s.Positions().Min, s.Queue("t", 0); min == 0 || q.Min() != 0 {
+		t.Fatalf("the log begins at %d, the queue at %d", min, q.Min())
+	}
+	closeStore(t, s)
+	s, _ = open(t, o)
+	defer closeStore(t, s)
+	exact(t, s)
 }
