@@ -315,6 +315,9 @@ func (s *Store) counts(sn *snapshot, inv *inventory) bool {
 	if !inv.abort || inv.rewrite >= 0 || inv.abortPID != sn.pid || s.life == "" || sn.life != s.life || sn.min > first || sn.end < first {
 		return false
 	}
+	if (s.opt.QueueExt || sn.hasExt) && sn.end < p.dispatched {
+		return false // units that are safe would be written again, with addresses of extensions that are not
+	}
 	return inv.lastWriter && (s.disk != nil || sn.end <= p.dispatched)
 }
 
