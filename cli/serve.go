@@ -447,7 +447,9 @@ func startError(c *call, cfg *broker.Config, err error) error {
 	case errors.As(err, &conf):
 		return badConfig(err)
 	default:
-		m = fail(ExitFailed, "START_FAILED", "%v", err)
+		if m = wrongKind(err); m == nil {
+			m = fail(ExitFailed, "START_FAILED", "%v", err)
+		}
 	}
 	m.cause = err
 	return m

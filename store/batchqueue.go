@@ -230,7 +230,9 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		if err != nil {
 			return err
 		}
-		s.noteForeign(rec, foreign)
+		if err := s.noteForeign(rec, foreign); err != nil {
+			return err
+		}
 		if err := s.passLong(inv, dir, files, inv.batchFile, consumequeue.BatchUnitBytes); err != nil {
 			return err
 		}

@@ -217,13 +217,13 @@ func (s *Store) dispatchRecord(v record.View) error {
 // entryOf is the dispatch entry of a record. Only one that belongs into a queue
 // has its queue set. The caller holds the dispatch lock.
 func (s *Store) entryOf(v record.View) (entry, []int32) {
-	e, hashes := s.describe(v, s.hashBuf[:0])
+	e, hashes := s.describe(v, s.hashBuf[:0], true)
 	s.hashBuf = hashes
 	return e, hashes
 }
 
-// describe is entryOf for any caller: the hashes are appended to dst.
-func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
+// describe is entryOf for any caller: the hashes are appended to dst, if keys are wanted.
+func (s *Store) describe(v record.View, dst []int32, keys bool) (entry, []int32) {
 	var p Properties
 	p.parse(v.Properties())
 	e := entry{
@@ -246,7 +246,7 @@ func (s *Store) describe(v record.View, dst []int32) (entry, []int32) {
 			}
 		}
 	}
-	if s.index != nil && e.kind != logOnly {
+	if keys && s.index != nil && e.kind != logOnly {
 		n := len(dst)
 		dst = p.appendHashes(dst, v.Topic())
 		e.hashes = uint16(len(dst) - n)

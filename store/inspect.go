@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -86,7 +87,9 @@ func (s *Store) inspectLog(inv *inventory, rec *Recovery) error {
 	if err != nil {
 		return err
 	}
-	s.noteForeign(rec, foreign)
+	if err := s.noteForeign(rec, foreign); err != nil {
+		return err
+	}
 	inv.logBytes, err = segfile.CheckSizes(s.opt.CommitLogDir, files, s.opt.CommitLogBytes, DefaultCommitLogBytes)
 	inv.logFiles = files
 	return s.sizeError(err, "mappedFileSizeCommitLog")
@@ -103,11 +106,20 @@ func (s *Store) sizeError(err error, setting string) error {
 	}
 }
 
-func (s *Store) noteForeign(rec *Recovery, foreign []string) {
+// noteForeign tells of files that are no data files, and refuses a folder that is in the place
+// of one: what was in that is not known, and its name is needed.
+func (s *Store) noteForeign(rec *Recovery, foreign []string) error {
 	for _, path := range foreign {
+		if _, ok := segfile.Parse(filepath.Base(path)); ok {
+			return &DamagedError{
+				What: "is a folder, but only a file can have this name here", Where: path,
+				Try: fmt.Sprintf("mv %s %s.aside", path, path),
+			}
+		}
 		rec.add(Finding{Kind: StrangeFile, File: s.relative(path), Phys: -1,
 			What: path + " is no data file: ignored here, but Apache does not start with it", Try: "move it away"})
 	}
+	return nil
 }
 
 // inspectQueues lists the files of all queues.
@@ -118,7 +130,9 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 		if err != nil {
 			return err
 		}
-		s.noteForeign(rec, foreign)
+		if err := s.noteForeign(rec, foreign); err != nil {
+			return err
+		}
 		if err := s.passLong(inv, dir, files, inv.unitFile, consumequeue.UnitBytes); err != nil {
 			return err
 		}

@@ -259,7 +259,7 @@ func (s *Store) checkRecord(pc *rawPiece, p []byte, pos, left int64) (size int, 
 	if why := insane(v); why != "" {
 		return 0, why
 	}
-	e, hashes := s.describe(v, pc.pending.hashes)
+	e, hashes := s.describe(v, pc.pending.hashes, true)
 	pc.pending.entries, pc.pending.hashes = append(pc.pending.entries, e), hashes
 	pc.millis = e.millis
 	return size, ""

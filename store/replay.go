@@ -82,7 +82,8 @@ func (r *recovery) replay(v record.View) error {
 	if string(v.Topic()) == commitlog.FillTopic {
 		r.damaged = true // the numbers of what it replaced are missing
 	}
-	e, hashes := s.entryOf(v)
+	e, hashes := s.describe(v, s.hashBuf[:0], int64(v.PhysOffset()) >= r.indexFrom)
+	s.hashBuf = hashes
 	if err := r.replayKeys(e.phys, e.millis, hashes); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (e *FileError) Error() string { return e.Path + ": " + e.What }
 // List returns the files of dir by position; subdirectories are ignored as
 // Java ignores them. A missing dir has none. foreign are the paths of files
 // that are no data files: Apache refuses to start because of them, mqctl only
-// tells.
+// tells. Folders that have the name of a data file are among them.
 func List(fsys vfs.FS, dir string) (files []Found, foreign []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,10 +61,14 @@ func List(fsys vfs.FS, dir string) (files []Found, foreign []string, err error) 
 		return nil, nil, err
 	}
 	for _, e := range entries {
+		base, ok := Parse(e.Name)
 		if e.Dir {
+			if ok {
+				foreign = append(foreign, filepath.Join(dir, e.Name))
+			}
 			continue
 		}
-		if base, ok := Parse(e.Name); ok {
+		if ok {
 			files = append(files, Found{Base: base, Size: e.Size})
 		} else {
 			foreign = append(foreign, filepath.Join(dir, e.Name))
