@@ -2,7 +2,9 @@ package broker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -362,4 +364,77 @@ func jsonFrame(t testing.TB, code, opaque int, ext map[string]string, body []byt
 	b[0], b[1], b[2], b[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
 	b[5], b[6], b[7] = byte(len(h)>>16), byte(len(h)>>8), byte(len(h))
 	return append(append(b, h...), body...)
+}
+
+// TestPullOverAHole: messages whose bytes are damaged, or whose file is gone, are passed over,
+// and if nothing is behind them answered by 20 and the offset behind them, over the wire.
+func TestPullOverAHole(t *testing.T) {
+	damage := func(m *vfs.Mem, at int64) error {
+		f, err := m.OpenReadWrite("/store/commitlog/00000000000000000000")
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteAt([]byte("damage"), at)
+		return errors.Join(err, f.Close())
+	}
+	for _, c := range []struct {
+		name   string
+		change func(m *vfs.Mem, at int64) error // at: in the body of message 2
+		lost   []int
+		rescan bool // the start finds a hole; else only the pull finds damage
+	}{
+		{"a hole", damage, []int{2}, true},
+		{"a record that was damaged since the start before", damage, []int{2}, false},
+		{"a missing file", func(m *vfs.Mem, _ int64) error { return m.Remove("/store/commitlog/00000000000000016384") }, []int{6, 7, 8, 9, 10, 11}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				mem := vfs.NewMem()
+				opts := func(o *Options) {
+					o.FS, o.Store.FS = mem, mem
+					o.Store.CommitLogBytes = 16 << 10
+					o.Reloadable.MaxMessage = 8 << 10
+				}
+				r := start(t, nil, opts)
+				for i := range 16 { // six in a file; queue 1 has those that get lost
+					queue := 0
+					if slices.Contains(c.lost, i) {
+						queue = 1
+					}
+					r.mustSend("T", queue, strings.Repeat(string(rune('a'+i)), 2500))
+				}
+				at := int64(2*2600 + 1000)
+				r.stop()
+				if err := c.change(mem, at); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"/store/mqctl/progress", "/store/mqctl/queues"} {
+					if !c.rescan {
+						break
+					}
+					if err := mem.Remove(name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r = start(t, nil, opts)
+				for from := range c.lost {
+					resp, _ := r.pull("g", "T", 1, int64(from), "maxMsgNums", "32")
+					r.wants(resp, 20, "MESSAGE_WAS_REMOVING")
+					if next, want := resp.Ext["nextBeginOffset"], fmt.Sprint(len(c.lost)); next != want {
+						t.Errorf("from %d: next is %s, want %s", from, next, want)
+					}
+				}
+				resp, _ := r.pull("g", "T", 1, int64(len(c.lost)))
+				r.wants(resp, 19, "OFFSET_OVERFLOW_ONE")
+				if got := r.all("T", 0); len(got) != 16-len(c.lost) {
+					t.Errorf("%d messages around, want %d", len(got), 16-len(c.lost))
+				}
+				r.mustSend("T", 1, "goes on")
+				resp, ms := r.pull("g", "T", 1, 0)
+				if r.wants(resp, 0, "FOUND"); len(ms) != 1 || ms[0].offset != int64(len(c.lost)) {
+					t.Errorf("behind the hole: %+v", ms)
+				}
+			})
+		})
+	}
 }

@@ -332,9 +332,12 @@ func (r *recovery) verify(q *Queue) error {
 	return nil
 }
 
-// lost reports whether a unit leads into a hole that was known before: it keeps the
+// lost reports whether a unit leads into a missing file, or a hole that was known before: it keeps the
 // number of its message from being given again.
 func (r *recovery) lost(u consumequeue.Unit) bool {
+	if u.Valid() && u.Phys >= r.s.log.Min() && u.End() <= r.s.log.End() && !r.s.log.HasFile(u.Phys) {
+		return true
+	}
 	return slices.ContainsFunc(r.inv.holes, func(h commitlog.Hole) bool { return u.Phys < h.To && u.End() > h.From })
 }
 

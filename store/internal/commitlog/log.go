@@ -344,6 +344,9 @@ func (l *Log) find(pos int64) *segment {
 	return nil
 }
 
+// HasFile reports whether the file is there that holds a position.
+func (l *Log) HasFile(pos int64) bool { return l.find(pos) != nil }
+
 // ReadTail is Read of what is still in memory as it was appended; false if it is not.
 func (l *Log) ReadTail(dst []byte, pos int64) bool {
 	return pos >= l.Min() && pos+int64(len(dst)) <= l.end.Load() && l.tail.read(dst, pos)
