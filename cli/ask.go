@@ -240,7 +240,7 @@ func readAnswer(ctx context.Context, in *os.File) (string, error) {
 // readHidden is readAnswer without showing what is typed.
 func readHidden(ctx context.Context, in *os.File) (string, error) {
 	fd := int(in.Fd())
-	had, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	had, err := unix.IoctlGetTermios(fd, readTermios)
 	if err != nil {
 		return "", err
 	}
@@ -248,9 +248,9 @@ func readHidden(ctx context.Context, in *os.File) (string, error) {
 	quiet.Lflag &^= unix.ECHO
 	quiet.Lflag |= unix.ICANON | unix.ISIG
 	quiet.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &quiet); err != nil {
+	if err := unix.IoctlSetTermios(fd, writeTermios, &quiet); err != nil {
 		return "", err
 	}
-	defer func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, had) }()
+	defer func() { _ = unix.IoctlSetTermios(fd, writeTermios, had) }()
 	return readAnswer(ctx, in)
 }
