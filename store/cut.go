@@ -185,6 +185,7 @@ func (c *cut) log() error {
 	if s.index == nil {
 		return nil
 	}
+	s.disp.missed.cut(c.pos)
 	return s.index.Cut(c.pos)
 }
 
@@ -233,6 +234,7 @@ func (c *cut) away() error {
 		if err := s.index.Detach(); err != nil {
 			return err
 		}
+		s.disp.missed = missed{}
 	}
 	if err := s.log.Clear(); err != nil {
 		return err

@@ -55,6 +55,7 @@ type dispatcher struct {
 	marking  []*Queue   // taken out of dirty by a mark that has not written them yet; guarded by mu
 	stalled  bool       // a queue could not take a unit; guarded by mu
 	scanning bool       // entries were left out: read the log; guarded by pendMu
+	missed   missed     // keys that the index did not take; guarded by mu
 
 	pendMu sync.Mutex // guards fresh, scanning
 	fresh  pending
@@ -277,10 +278,7 @@ func (s *Store) dispatchEntry(e *entry, hashes []int32) error {
 		s.touch(e.q)
 	}
 	for _, h := range hashes {
-		if err := s.index.Put(h, e.phys, e.millis); err != nil {
-			s.indexFailed(err)
-			break
-		}
+		s.putKey(missedKey{h, e.phys, e.millis})
 	}
 	s.dispatchedMillis = e.millis
 	return nil

@@ -139,6 +139,7 @@ type point struct {
 	pos    int64  // every record before it is visible
 	millis int64  // store time of the newest of them
 	index  int64  // the newest of them that has keys, -1: none
+	missed bool   // keys of some are not in the index
 	drops  uint64 // noter.drops
 }
 
@@ -147,6 +148,9 @@ func (s *Store) dispatchPoint() point {
 	at := point{pos: s.dispatched.Load(), millis: s.dispatchedMillis, index: -1, drops: s.note.drops.Load()}
 	if s.index != nil {
 		at.index = s.index.EndPhys()
+	}
+	if m := &s.disp.missed; m.any() {
+		at.index, at.missed = m.last, true
 	}
 	return at
 }
@@ -193,10 +197,11 @@ func (s *Store) writeQueues() (at point, ok bool) {
 
 // keepOnce writes queues and index, and notes how far they are.
 func (s *Store) keepOnce() {
-	at, written := s.writeQueues()
 	s.disp.mu.Lock()
+	s.putMissed()
 	s.disp.trim()
 	s.unlockDispatch()
+	at, written := s.writeQueues()
 	s.dropIdleTail()
 	if s.index != nil {
 		if err := s.index.Flush(); err != nil {

@@ -53,7 +53,9 @@ func TestCrashSim(t *testing.T) {
 		n /= 10
 	}
 	end := *simFrom + n
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // all garbage is small and short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // all garbage is small and short-lived,
+	// but what closed stores leave in pools lives for two collections, and grew with the heap.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	var next atomic.Int64
 	next.Store(*simFrom)
 	var wg sync.WaitGroup

@@ -196,6 +196,9 @@ func (s *Store) noteQueues(at point) {
 	if n.changes > 0 || at.drops != n.drops.Load() {
 		return // something is taken back, or was since
 	}
+	if at.missed {
+		return // the start has to read from where the keys are missing
+	}
 	if have && at.index >= at.pos { // those before it are not known, but the last snapshot's was there
 		at.index = n.index
 	}

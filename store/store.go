@@ -270,6 +270,7 @@ func (s *Store) settle() error {
 	s.disp.mu.Lock()
 	s.disp.stalled = false
 	s.drain(false)
+	s.putMissed()
 	stalled := s.disp.stalled
 	s.disp.mu.Unlock()
 	if stalled || s.dispatched.Load() < s.queuedEnd.Load() {

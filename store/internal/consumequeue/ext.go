@@ -216,6 +216,9 @@ func (x *ext) adopted(u Unit) (addr int64, ok bool) {
 		if !whole || int64(binary.BigEndian.Uint64(head[2:])) != u.Tags || int64(binary.BigEndian.Uint64(head[10:])) != u.Millis {
 			return 0, false
 		}
+		if err := x.rewrite(base, at-base, size); err != nil {
+			return 0, false
+		}
 		x.end = at + size
 		x.written = x.end
 		x.mark(base) // whoever wrote it may have died before it was safe
@@ -223,6 +226,22 @@ func (x *ext) adopted(u Unit) (addr int64, ok bool) {
 		return at + extMinAddress, true
 	}
 	return 0, false
+}
+
+// rewrite writes a unit over itself: a sync of it may have failed, and then no other writes
+// it unless it is written again.
+func (x *ext) rewrite(base, at, size int64) error {
+	h, err := x.sh.Files.Acquire(x, base)
+	if err != nil {
+		return err
+	}
+	defer x.sh.Files.Release(h)
+	unit := make([]byte, size)
+	if _, err := h.ReadAt(unit, at); err != nil {
+		return err
+	}
+	_, err = h.WriteAt(unit, at)
+	return err
 }
 
 // locate finds the end: behind the unit of the queue's last unit that has one. The
