@@ -50,7 +50,10 @@ func (q *Queue) Adopt() (bool, error) {
 		return false, nil
 	}
 	q.nextBase = next
-	q.newNames = true // nobody may have made them safe
+	// Nobody may have made them safe. That goes for the last one only: whoever makes a file
+	// syncs the one before it first, which the next roll does with what is marked.
+	q.newNames = true
+	q.mark(files[len(files)-1].Base)
 	return true, nil
 }
 
