@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"mqctl/store/internal/segfile"
 	"mqctl/store/vfs"
@@ -469,7 +470,7 @@ func (x *ext) forget() {
 }
 
 // DropExtBelow removes the extension files that no unit from the queue's first one on
-// points into.
+// points into. One that is still to be synced stays until the next time.
 func (q *Queue) DropExtBelow(first Unit) error {
 	if q.ext == nil || !IsExtAddress(first.Tags) {
 		return nil
@@ -480,7 +481,10 @@ func (q *Queue) DropExtBelow(first Unit) error {
 		return err
 	}
 	for _, f := range files {
-		if f.Base+x.sh.ExtFileBytes > below {
+		q.mu.Lock()
+		due := slices.Contains(x.unsynced, f.Base)
+		q.mu.Unlock()
+		if due || f.Base+x.sh.ExtFileBytes > below {
 			return nil
 		}
 		x.sh.Files.Forget(x)
