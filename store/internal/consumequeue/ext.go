@@ -470,7 +470,7 @@ func (x *ext) forget() {
 }
 
 // DropExtBelow removes the extension files that no unit from the queue's first one on
-// points into. One that is still to be synced stays until the next time.
+// points into. One that is still to be written or synced stays until the next time.
 func (q *Queue) DropExtBelow(first Unit) error {
 	if q.ext == nil || !IsExtAddress(first.Tags) {
 		return nil
@@ -482,7 +482,7 @@ func (q *Queue) DropExtBelow(first Unit) error {
 	}
 	for _, f := range files {
 		q.mu.Lock()
-		due := slices.Contains(x.unsynced, f.Base)
+		due := slices.Contains(x.unsynced, f.Base) || len(x.buf) > 0 && x.written < f.Base+x.sh.ExtFileBytes
 		q.mu.Unlock()
 		if due || f.Base+x.sh.ExtFileBytes > below {
 			return nil
