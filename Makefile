@@ -46,7 +46,7 @@ check: build lint test race compat ## what CI runs, but for what needs Java
 fuzz: ## each fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$p; done; done
 
 sim: ## crashes of the store and of the topic table, and progress of replicas in virtual time: SEEDS runs of each; a failure says how to repeat it
 	$(GO) test ./store ./subgroup ./broker/topic -count=1 -run 'Sim$$' -sim.seeds=$(SEEDS) -timeout 120m

@@ -174,7 +174,7 @@ func nearest(name string, words []string) string {
 		if abs(len(w)-len(name)) >= bestAt {
 			continue
 		}
-		if d := editDistance(lower, strings.ToLower(w)); d < bestAt {
+		if d := EditDistance(lower, strings.ToLower(w)); d < bestAt {
 			best, bestAt = w, d
 		}
 	}
@@ -183,9 +183,9 @@ func nearest(name string, words []string) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// editDistance counts insertions, deletions, replacements and swaps of
+// EditDistance counts insertions, deletions, replacements and swaps of
 // neighbours (optimal string alignment) between two short texts.
-func editDistance(a, b string) int {
+func EditDistance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

@@ -114,20 +114,29 @@ func checkGaps(ctx context.Context, c *call, r *result) error {
 	return nil
 }
 
-// everyBroker asks all replicas for their runtime; those that do not answer are
-// items too.
-func (c *call) everyBroker(ctx context.Context, r *result, check string, config bool) ([]admin.Result[replica], error) {
+// everyTarget lists all replicas that the flags select.
+func (c *call) everyTarget(ctx context.Context) (*admin.Cluster, []admin.Target, error) {
 	a, err := c.admin()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cluster, err := a.Cluster(ctx)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, nil, c.explain(err)
 	}
 	targets, err := everyReplica(cluster, c.selector(false))
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, nil, c.explain(err)
+	}
+	return cluster, targets, nil
+}
+
+// everyBroker asks all replicas for their runtime; those that do not answer are
+// items too.
+func (c *call) everyBroker(ctx context.Context, r *result, check string, config bool) ([]admin.Result[replica], error) {
+	_, targets, err := c.everyTarget(ctx)
+	if err != nil {
+		return nil, err
 	}
 	r.cluster = clusterOf(targets)
 	all := c.replicas(ctx, targets, config)

@@ -73,17 +73,9 @@ func (h *health) say(check, state, target, message string, try ...string) {
 }
 
 func runHealth(ctx context.Context, c *call) (*result, error) {
-	a, err := c.admin()
+	cluster, targets, err := c.everyTarget(ctx)
 	if err != nil {
 		return nil, err
-	}
-	cluster, err := a.Cluster(ctx)
-	if err != nil {
-		return nil, c.explain(err)
-	}
-	targets, err := everyReplica(cluster, c.selector(false))
-	if err != nil {
-		return nil, c.explain(err)
 	}
 	h := &health{c: c, r: &result{cluster: clusterOf(targets), done: 1}}
 	all := c.replicas(ctx, targets, true)

@@ -122,11 +122,7 @@ func (c *call) queueOf(ctx context.Context, topic string) (admin.Target, int32, 
 		return admin.Target{}, 0, err
 	}
 	if broker == "" {
-		route, err := c.client.Route(ctx, topic)
-		var missing *admin.NotFound
-		if errors.As(err, &missing) {
-			return admin.Target{}, 0, c.topicMissing(ctx, topic)
-		}
+		route, err := c.route(ctx, topic)
 		if err != nil {
 			return admin.Target{}, 0, err
 		}
@@ -233,14 +229,7 @@ func runAllocate(ctx context.Context, c *call) (*result, error) {
 		seen[name] = true
 		clients = append(clients, name)
 	}
-	if _, err := c.admin(); err != nil {
-		return nil, err
-	}
-	route, err := c.client.Route(ctx, topic)
-	var missing *admin.NotFound
-	if errors.As(err, &missing) {
-		return nil, c.topicMissing(ctx, topic)
-	}
+	route, err := c.route(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -291,14 +280,7 @@ func runTopicClusters(ctx context.Context, c *call) (*result, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
-	if _, err := c.admin(); err != nil {
-		return nil, err
-	}
-	route, err := c.client.Route(ctx, topic)
-	var missing *admin.NotFound
-	if errors.As(err, &missing) {
-		return nil, c.topicMissing(ctx, topic)
-	}
+	route, err := c.route(ctx, topic)
 	if err != nil {
 		return nil, err
 	}

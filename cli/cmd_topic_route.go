@@ -73,17 +73,9 @@ func runTopicRoute(ctx context.Context, c *call) (*result, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
-	a, err := c.admin()
+	route, err := c.route(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	route, err := a.Route(ctx, name)
-	var missing *admin.NotFound
-	if errors.As(err, &missing) {
-		return nil, c.topicMissing(ctx, name)
-	}
-	if err != nil {
-		return nil, c.explain(err)
 	}
 	r := &result{extra: routeExtra{route.Body, c.on("list")}}
 	clusters := map[string]bool{}
@@ -213,22 +205,31 @@ func runTopicStatus(ctx context.Context, c *call) (*result, error) {
 	return r, nil
 }
 
+// route asks the nameserver for a topic's route.
+func (c *call) route(ctx context.Context, topic string) (*admin.Route, error) {
+	a, err := c.admin()
+	if err != nil {
+		return nil, err
+	}
+	route, err := a.Route(ctx, topic)
+	var missing *admin.NotFound
+	if errors.As(err, &missing) {
+		return nil, c.topicMissing(ctx, topic)
+	}
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return route, nil
+}
+
 // routeTargets are the masters that hold a topic.
 func (c *call) routeTargets(ctx context.Context, name string) ([]admin.Target, error) {
 	if admin.IsAddress(c.str("broker")) {
 		return c.targets(ctx, true)
 	}
-	a, err := c.admin()
+	route, err := c.route(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	route, err := a.Route(ctx, name)
-	var missing *admin.NotFound
-	if errors.As(err, &missing) {
-		return nil, c.topicMissing(ctx, name)
-	}
-	if err != nil {
-		return nil, c.explain(err)
 	}
 	wantBroker, _, _ := strings.Cut(c.str("broker"), "/")
 	var out []admin.Target

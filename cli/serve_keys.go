@@ -57,3 +57,15 @@ func badSetting(key, value string) error {
 	_, err := k.Check(value)
 	return err
 }
+
+// editDistance counts the edits between a and b; texts that are too long for a name are
+// only compared.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		if a == b {
+			return 0
+		}
+		return 64
+	}
+	return broker.EditDistance(a, b)
+}

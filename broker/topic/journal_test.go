@@ -155,11 +155,11 @@ func BenchmarkCreateTopic(b *testing.B) {
 	}
 }
 
-// FuzzJournal: whatever stands in a journal, a table loads or says why not, and what it loads
-// can be changed and read again.
-func FuzzJournal(f *testing.F) {
-	base := vfs.NewMem()
-	tab := load(f, options(base))
+// largeTable is a saved table that is large enough for a journal.
+func largeTable(t testing.TB) (*vfs.Mem, *topic.Table) {
+	t.Helper()
+	fsys := vfs.NewMem()
+	tab := load(t, options(fsys))
 	changed := map[string]topic.Config{}
 	for i := range 700 {
 		c := topic.Defaults(fmt.Sprintf("topic-%05d", i))
@@ -167,11 +167,18 @@ func FuzzJournal(f *testing.F) {
 	}
 	_, version := tab.All()
 	if _, err := tab.Replace(changed, version); err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := tab.Flush(); err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
+	return fsys, tab
+}
+
+// FuzzJournal: whatever stands in a journal, a table loads or says why not, and what it loads
+// can be changed and read again.
+func FuzzJournal(f *testing.F) {
+	base, tab := largeTable(f)
 	if _, err := tab.Put(topic.Defaults("one-more")); err != nil {
 		f.Fatal(err)
 	}

@@ -19,20 +19,7 @@ var simSeeds = flag.Int("sim.seeds", 20, "seeds of the simulation of crashes of 
 // every change that was acknowledged is there, the one under way is there or not, what a start
 // has shown stays, and the version never goes back.
 func TestJournalSim(t *testing.T) {
-	base := vfs.NewMem()
-	tab := load(t, options(base))
-	changed := map[string]topic.Config{}
-	for i := range 700 {
-		c := topic.Defaults(fmt.Sprintf("topic-%05d", i))
-		changed[c.TopicName] = c
-	}
-	_, version := tab.All()
-	if _, err := tab.Replace(changed, version); err != nil {
-		t.Fatal(err)
-	}
-	if err := tab.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	base, _ := largeTable(t)
 	if size := fileBytes(t, base, dir+"/topics.json"); size < 128<<10 {
 		t.Fatalf("the table has %d bytes: too few for a journal", size)
 	}
