@@ -39,6 +39,8 @@
 //     how far, and the next start rebuilds the rest from the log. That holds through
 //     any number of deaths within a recovery. After kill -9 a snapshot of the queues says
 //     more: what was written, safe or not (resume.go).
+//   - The index has the keys of all records up to its last one: keys that it did not take
+//     wait, and newer ones behind them (missed.go).
 //   - After a failed sync of the log nothing more is acknowledged, and what the kernel
 //     may have dropped is written again by the next start before it counts as safe.
 //   - Many queues are synced by one syncfs, where the system tells of writes that failed
