@@ -300,6 +300,12 @@ func (x *ext) locate(q *Queue) error {
 	return nil
 }
 
+// needsFile says whether write has to make a file, for which it may wait for somebody who
+// syncs one. The caller holds the queue's lock.
+func (x *ext) needsFile() bool {
+	return len(x.buf) > 0 && x.written+int64(len(x.buf)) > x.files
+}
+
 // write puts what is in memory into the files, making them as needed. The caller
 // holds the queue's lock, and did before the queue's own units are written.
 func (x *ext) write() error {

@@ -22,7 +22,10 @@ func (q *Queue) Write() error {
 func (q *Queue) WriteOpen() (left int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	needFile, err := q.writeOpen()
+	needFile := q.ext != nil && !q.gone && q.written < q.end && q.ext.needsFile()
+	if !needFile {
+		needFile, err = q.writeOpen()
+	}
 	if err != nil || !needFile {
 		return -1, err
 	}
