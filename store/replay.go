@@ -135,7 +135,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		st.last = -1
 		st.forget()
 		q.remade = true
-		if err := q.cq.Reset(); err != nil {
+		if err := r.emptyQueue(q); err != nil {
 			return err
 		}
 	case e.offset < first && !st.reset:
