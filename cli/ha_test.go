@@ -97,7 +97,7 @@ func TestHAOfOurs(t *testing.T) {
 		"127.0.0.1:1                       8900                          100             4.00               OK             9000\n",
 		"127.0.0.1:2                       3000                         6000             0.00      Fall Behind             3100\n")
 	out, _ = f.mq(0, "haStatus", "-b", slave.addr)
-	has(t, out, "\n#MasterAddr\t127.0.0.1:10\n#CommitLogMaxOffset\t8900\n#TransferSpeed(KB/s)\t4.00\n#LastReadTime\t", "#LastWriteTime\t1970-01-01 ", "#MasterFlushOffset\t0\n")
+	has(t, out, "\n#MasterAddr\t127.0.0.1:10\n#CommitLogMaxOffset\t8900\n#TransferSpeed(KB/s)\t4.00\n#LastReadTime\t", "#LastWriteTime\t"+time.UnixMilli(5).Format("2006-01-02 "), "#MasterFlushOffset\t0\n")
 	f.mq(2, "haStatus")
 	f.mq(3, "stats", "ha", "--broker", "nobody")
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/cli/admin"
@@ -133,7 +134,7 @@ func TestColdReads(t *testing.T) {
 		t.Errorf("broker cold get prints %q", out)
 	}
 	out, _ = run(0, "getColdDataFlowCtrInfo -b "+b.addr)
-	has(t, out, "============"+b.addr+"============", `"report": "1000"`, `"createTimeFormat": "2023-11-14`)
+	has(t, out, "============"+b.addr+"============", `"report": "1000"`, `"createTimeFormat": "`+time.UnixMilli(1700000000000).Format(time.DateTime)+`"`)
 	run(0, "broker cold set report --threshold 2000")
 	run(0, "undo --yes")
 	if limits["report"] != "1000" {

@@ -43,7 +43,9 @@ func newPane(t *testing.T, width, height int, env ...string) *pane {
 		"PATH=" + p.dir + ":" + os.Getenv("PATH"), "HOME=" + p.dir, "XDG_STATE_HOME=" + filepath.Join(p.dir, "state"),
 		"LC_ALL=C.UTF-8", "PS1=sh:", "NAMESRV_ADDR=127.0.0.1:1", "ENV=", "TMPDIR=" + p.dir,
 	}, env...)
-	line := "env"
+	// Nothing else of the environment: CI=true, NO_COLOR or a MQCTL_ variable of
+	// whoever runs the tests changes what is asked and shown.
+	line := `env -i TERM="$TERM"`
 	for _, s := range set {
 		line += " '" + s + "'"
 	}
