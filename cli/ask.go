@@ -237,20 +237,22 @@ func readAnswer(ctx context.Context, in *os.File) (string, error) {
 	}
 }
 
-// readHidden is readAnswer without showing what is typed.
-func readHidden(ctx context.Context, in *os.File) (string, error) {
+// hidden runs do while the terminal shows nothing of what is typed. A prompt
+// belongs inside: who sees it before the terminal is silent and types at once shows
+// the first letters of a password.
+func hidden(in *os.File, do func() error) error {
 	fd := int(in.Fd())
 	had, err := unix.IoctlGetTermios(fd, readTermios)
 	if err != nil {
-		return "", err
+		return err
 	}
 	quiet := *had
 	quiet.Lflag &^= unix.ECHO
 	quiet.Lflag |= unix.ICANON | unix.ISIG
 	quiet.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, writeTermios, &quiet); err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = unix.IoctlSetTermios(fd, writeTermios, had) }()
-	return readAnswer(ctx, in)
+	return do()
 }

@@ -117,27 +117,31 @@ func (c *call) password(r *result, ask bool) (admin.Secret, error) {
 	case !c.asks():
 		return none, usage("VALUE_MISSING", "%s needs a password and stdin is not a terminal", c.cmd.name(c.old)).because("nothing was sent").try("--password-file FILE")
 	}
-	first, err := c.typed("password: ")
+	in, _ := c.io.In.(*os.File)
+	var typed [2]admin.Secret
+	err := hidden(in, func() (err error) {
+		for i, prompt := range []string{"password: ", "again: "} {
+			if typed[i], err = c.typed(in, prompt); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return none, err
 	}
-	again, err := c.typed("again: ")
-	if err != nil {
-		return none, err
-	}
-	if first != again {
+	if typed[0] != typed[1] {
 		return none, usage("BAD_VALUE", "the two passwords differ").because("nothing was sent")
 	}
-	return first, nil
+	return typed[0], nil
 }
 
-// typed reads a line from the terminal without showing it.
-func (c *call) typed(prompt string) (admin.Secret, error) {
-	in, _ := c.io.In.(*os.File)
+// typed reads a line from a terminal that shows nothing of it.
+func (c *call) typed(in *os.File, prompt string) (admin.Secret, error) {
 	if _, err := io.WriteString(c.io.Err, prompt); err != nil {
 		return admin.Secret{}, err
 	}
-	b, err := readHidden(c.ctx, in)
+	b, err := readAnswer(c.ctx, in)
 	_, _ = io.WriteString(c.io.Err, "\n")
 	if err != nil {
 		return admin.Secret{}, err
