@@ -161,6 +161,9 @@ func (p *parser) known(path string) bool {
 func (p *parser) unknown(path, word string) error {
 	if path == "" {
 		m := usage("UNKNOWN_COMMAND", "unknown command %q", word)
+		for _, path := range p.r.endingIn(word) {
+			m.offer("mqctl " + path)
+		}
 		for _, w := range nearest(word, p.r.words()) {
 			m.offer("mqctl " + w)
 		}

@@ -284,6 +284,9 @@ func TestMessagesOfTheFrontDoor(t *testing.T) {
 		{"group set foo --group b", "group set has no flag --group", "it is an argument of group set", "mqctl group set GROUP"},
 		{"topic set t --order --wait 1m", "--wait takes its value with =", "", "--wait=1m"},
 		{"updatSubGroup -g g", `unknown command "updatSubGroup"`, "", "mqctl updateSubGroup"},
+		{"promote broker-a", `unknown command "promote"`, "", "mqctl ha promote"},
+		{"offsets", `unknown command "offsets"`, "", "mqctl stats offsets|mqctl store offsets|mqctl offset"},
+		{"create orders", `unknown command "create"`, "", "mqctl help"},
 		{"group lst", `"lst" is no command of group`, "there are: list, ", "mqctl group list"},
 		{"cluster list --outptu json", "cluster list has no flag --outptu", "", "--output"},
 	}

@@ -210,6 +210,22 @@ func (r *registry) builtVerbs(path string) []string {
 	return out
 }
 
+// endingIn lists the commands whose last word somebody typed as if it were the first:
+// "health" for "cluster health". Words that many commands end in tell nothing.
+func (r *registry) endingIn(verb string) []string {
+	const telling = 4
+	var out []string
+	for _, c := range r.commands {
+		if strings.HasSuffix(c.path, " "+verb) {
+			out = append(out, c.path)
+		}
+	}
+	if len(out) > telling {
+		return nil
+	}
+	return out
+}
+
 // builtPath reports whether a line like "message get --uniq" begins with the
 // path of a command that works.
 func (r *registry) builtPath(line string) bool {
