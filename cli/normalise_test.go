@@ -286,7 +286,7 @@ func TestMessagesOfTheFrontDoor(t *testing.T) {
 		{"updatSubGroup -g g", `unknown command "updatSubGroup"`, "", "mqctl updateSubGroup"},
 		{"promote broker-a", `unknown command "promote"`, "", "mqctl ha promote"},
 		{"offsets", `unknown command "offsets"`, "", "mqctl stats offsets|mqctl store offsets|mqctl offset"},
-		{"create orders", `unknown command "create"`, "", "mqctl help"},
+		{"create orders", `unknown command "create"`, "", "mqctl group create|mqctl topic create"},
 		{"group lst", `"lst" is no command of group`, "there are: list, ", "mqctl group list"},
 		{"cluster list --outptu json", "cluster list has no flag --outptu", "", "--output"},
 	}
