@@ -97,6 +97,9 @@ func TestTopicsOneByOne(t *testing.T) {
 
 // A journal that ends in the middle of a line, at any byte, gives the lines before it.
 func TestTornJournal(t *testing.T) {
+	if raceDetector {
+		t.Skip("runs without the race detector: it has one goroutine")
+	}
 	mem := vfs.NewMem()
 	tab := load(t, options(mem))
 	for i := range 700 {

@@ -24,7 +24,11 @@ func TestJournalSim(t *testing.T) {
 		t.Fatalf("the table has %d bytes: too few for a journal", size)
 	}
 	journals := 0
-	for seed := range min(*simSeeds, 3000) {
+	n := min(*simSeeds, 3000)
+	if raceDetector {
+		n /= 10
+	}
+	for seed := range n {
 		s := &tableSim{rng: rand.New(rand.NewPCG(uint64(seed), 9)), mem: base.ProcessKillClone(), told: map[string]int32{}}
 		for range 4 {
 			if err := s.life(); err != nil {
@@ -33,7 +37,7 @@ func TestJournalSim(t *testing.T) {
 		}
 		journals += s.journals
 	}
-	if journals == 0 && *simSeeds >= 20 {
+	if journals == 0 && n >= 20 {
 		t.Error("no life ended with a journal")
 	}
 }
