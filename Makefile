@@ -95,11 +95,11 @@ scenarios: ## what a pair of brokers must survive: kills, returns, freezes; with
 	  cd testdata/compat && $(GO) test -count=1 -timeout 90m -tags scenarios -v -run '$(SCENARIO_TESTS)' . ; \
 	fi
 
-SCENARIO_TESTS = ^Test(SlaveAlone|SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|Promote|Upgrade|ManyTopics|ApacheMaster|OurMaster|ProgressWith)
+SCENARIO_TESTS = ^Test(SlaveAlone|SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|Promote|Upgrade|ManyTopics|ApacheMaster|OurMaster|ProgressWith|Secrets)
 
 scenarios-short: ## those that CI runs
 	cd testdata/compat && $(GO) test -count=1 -timeout 15m -tags scenarios \
-	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping|Promote|PromoteByForce)$$' . -scenario.bytes 67108864 -scenario.flaps 5
+	  -run '^Test(SlaveKilled|MasterKilled|ResetWhileSlaveDown|SlaveBack|Flapping|Promote|PromoteByForce|SecretsAgree)$$' . -scenario.bytes 67108864 -scenario.flaps 5
 
 soak: ## sends, pulls, topics deleted and made again, files that expire and three kills for DURATION, RATE messages a second; then nothing may be missing
 	cd testdata/compat && $(GO) test -count=1 -timeout 0 -tags soak -v -run '^TestSoak$$' . -soak.duration $(DURATION) -soak.rate $(RATE)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"mqctl/replication"
 	"mqctl/store/vfs"
@@ -78,6 +79,11 @@ func signedBy(pool *x509.CertPool, chain []*x509.Certificate) error {
 		between.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired { // its text has the time, and each attempt would be news
+		return fmt.Errorf("the master's certificate has expired or is not valid yet: it is good from %s to %s",
+			chain[0].NotBefore.UTC().Format(time.RFC3339), chain[0].NotAfter.UTC().Format(time.RFC3339))
+	}
 	return err
 }
 

@@ -144,13 +144,16 @@ func (a *Auth) greet(nc net.Conn, token int64) error {
 	}
 	defer func() { _ = nc.SetDeadline(time.Time{}) }()
 	if _, err := nc.Write(p.raw[:]); err != nil {
-		return err
+		return lastWord(nc, err)
 	}
 	if !p.keyed {
 		return nil
 	}
 	var answer [nonceSize + macSize]byte
 	if _, err := io.ReadFull(nc, answer[:]); err != nil {
+		if alertOf(err) {
+			return err
+		}
 		return fmt.Errorf("%w: the master did not prove its key (%w): set the same haAuthKeyFile on both", ErrAuth, err)
 	}
 	nonce := answer[:nonceSize]
@@ -184,6 +187,30 @@ func (a *Auth) dialed(ctx context.Context, nc net.Conn, addr string) (net.Conn, 
 	}
 	t := tls.Client(nc, cfg)
 	return t, handshake(ctx, t)
+}
+
+// lastWord is why the other end closed a connection to which nothing can be written
+// any more: in TLS what it said before that lies unread, such as what it has against
+// our certificate.
+func lastWord(nc net.Conn, err error) error {
+	t, ok := nc.(*tls.Conn)
+	if !ok {
+		return err
+	}
+	var one [1]byte
+	if derr := t.SetReadDeadline(time.Now().Add(time.Second)); derr != nil {
+		return err
+	}
+	if _, rerr := t.Read(one[:]); alertOf(rerr) {
+		return rerr
+	}
+	return err
+}
+
+// alertOf says whether an error is what the other end of TLS said before it closed.
+func alertOf(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 func handshake(ctx context.Context, t *tls.Conn) error {

@@ -323,6 +323,9 @@ func (c *conn) start(r int64) error {
 		c.copyTo.Store(int64(pos.Max))
 	}
 	c.lastWrite.Store(c.m.o.Now().UnixNano())
+	if c.m.o.Auth.TLS() {
+		c.lastWrite.Store(0) // something is said at once: before, the slave cannot know that its certificate is taken
+	}
 	c.started.Store(true)
 	c.armed = time.Time{} // silence counts from now on
 	c.m.admit(c)

@@ -34,6 +34,7 @@ type receiver struct {
 	report     [reportSize]byte
 	measured   time.Time
 	caught     bool // the end of the log was reached once
+	unheard    bool // the master may still refuse our certificate
 }
 
 // run reports, and takes what the master sends, until the connection ends.
@@ -50,11 +51,13 @@ func (r *receiver) run(ctx context.Context) error {
 		r.in.anchor = r.anchor
 	}
 	r.s.bytes.Store(0)
-	r.s.setConnected(true)
-	r.progress()
+	// The master looks at our certificate after the handshake has ended here.
+	if r.unheard = r.s.o.Auth.TLS(); !r.unheard {
+		r.connected()
+	}
 	r.readAt = r.s.o.Now()
 	if err := r.send(r.plan.report); err != nil {
-		return err
+		return lastWord(r.nc, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	unhook := context.AfterFunc(ctx, func() { r.nc.Close() })
@@ -65,6 +68,13 @@ func (r *receiver) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return r.readLoop() })
 	return g.Wait()
+}
+
+// connected makes the connection count.
+func (r *receiver) connected() {
+	r.unheard = false
+	r.s.setConnected(true)
+	r.progress()
 }
 
 // anchor takes the start that an Apache master chose for an empty log.
@@ -87,6 +97,9 @@ func (r *receiver) readLoop() error {
 		if k > 0 {
 			r.readAt = r.s.o.Now()
 			r.s.lastRead.Store(r.readAt.UnixNano())
+			if r.unheard {
+				r.connected()
+			}
 			if err := r.took(k); err != nil {
 				return r.explain(err)
 			}

@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"mqctl/store"
+	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"mqctl/store"
 )
 
 // TestRefusedCertificate: a master that refuses a slave's certificate says so after the
@@ -22,6 +25,24 @@ func TestRefusedCertificate(t *testing.T) {
 	if st := s.Status(); st.State != Mismatch || !strings.Contains(st.Sentence, "tls: expired certificate") || !strings.Contains(st.Sentence, "haTlsCert") {
 		t.Errorf("%s: %s", st.State, st.Sentence)
 	}
+}
+
+// lockedText takes a log.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TestRefusedCertificateOnTheWire is the same over TLS and TCP, where what the master says
@@ -39,10 +60,16 @@ func TestRefusedCertificateOnTheWire(t *testing.T) {
 		master := newRealMaster(t, 1<<20, func(o *MasterOptions) { o.Auth = auth })
 		var b store.Batch
 		appendDrafts(t, master.st, &b, testDrafts(4, 100))
-		slave, stop := newRealSlave(t, 1<<20, master, func(o *SlaveOptions) { o.Auth = auth })
+		var told lockedText
+		slave, stop := newRealSlave(t, 1<<20, master, func(o *SlaveOptions) {
+			o.Auth, o.Slog = auth, slog.New(slog.NewTextHandler(&told, nil))
+		})
 		until(t, "the refusal", func() bool { return slave.s.Status().State == Mismatch })
 		st := slave.s.Status()
 		stop()
+		if s := told.String(); strings.Contains(s, string(Syncing)) || strings.Contains(s, string(Connecting)) {
+			t.Errorf("it passed for connected, or for cut off, before it was refused:\n%s", s)
+		}
 		if !strings.Contains(st.Sentence, "haTlsCert") {
 			t.Fatalf("%s: %s", st.State, st.Sentence)
 		}

@@ -198,12 +198,13 @@ func (s *Slave) ended(err error, ha string, pause time.Duration) time.Duration {
 	s.setConnected(false)
 	var e *stop
 	var remote *net.OpError
+	errors.As(err, &remote)
 	switch {
 	case errors.Is(err, errAgain):
 	case errors.As(err, &e):
 		s.setState(e.state, e.sentence)
 		return max(e.pause, pause)
-	case errors.As(err, &remote) && remote.Op == "remote error":
+	case alertOf(err):
 		// In TLS 1.3 a master refuses our certificate after the handshake has ended here.
 		s.setState(Mismatch, fmt.Sprintf("the master at %s refuses this broker's certificate (%v): haTlsCert must be valid now and signed by one of the master's haTlsCa", ha, remote.Err))
 		return max(alarmPause, pause)
