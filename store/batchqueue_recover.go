@@ -83,7 +83,7 @@ func (r *recovery) replayBatch(e *entry) error {
 	if r.full && !st.anew {
 		st.anew = true
 		if st.last >= 0 && e.offset < st.next && e.phys <= st.last {
-			if err := r.emptyQueue(q); err != nil {
+			if err := q.cq.Reset(); err != nil {
 				return err
 			}
 			st.last, st.next, st.placed = -1, 0, false

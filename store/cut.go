@@ -71,7 +71,10 @@ func (c *cut) change(finish func() error) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	err := s.writeNote(&c.note)
+	err := s.untellFrom(c.millis)
+	if err == nil {
+		err = s.writeNote(&c.note)
+	}
 	if err == nil {
 		err = s.dropBlank()
 	}

@@ -300,7 +300,7 @@ func (s *Store) mark(clean bool) error {
 		return fmt.Errorf("mark at %d is ahead of the flushed log %d", pos, s.log.Flushed())
 	}
 	k.old.PhysMillis, k.old.LogicsMillis = stored, millis
-	k.old.IndexMillis = max(k.old.IndexMillis, indexMillis)
+	k.old.IndexMillis = indexMillis
 	if err := s.check.Write(k.old); err != nil {
 		return fmt.Errorf("write %s: %w", s.checkpointFile(), err)
 	}
@@ -413,7 +413,7 @@ func (s *Store) cool(synced []*Queue) {
 // syncIndex makes the index safe and returns the store time up to which.
 func (s *Store) syncIndex() (int64, error) {
 	if s.index == nil {
-		return 0, nil
+		return s.keep.old.IndexMillis, nil
 	}
 	if err := s.index.Sync(); err != nil {
 		return 0, fmt.Errorf("sync the key index: %w", err)

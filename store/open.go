@@ -78,6 +78,7 @@ func (s *Store) open(rec *Recovery) error {
 		}
 		return err
 	}
+	s.recovering = false
 	if err := s.dropUnsafe(); err != nil {
 		return err
 	}
@@ -168,6 +169,9 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		return err
 	}
 	s.keep.old = inv.check
+	s.recovering = true
+	s.shared.BeforeDrop = s.beforeDrop()
+	s.batch.BeforeDrop = s.shared.BeforeDrop
 	s.keep.deleted, s.keep.indexed = map[string]int64{}, -1
 	if inv.progress != nil {
 		s.keep.deleted = inv.progress.deleted
@@ -180,7 +184,7 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	}
 	o := keyindex.Options{
 		Slots: s.opt.IndexSlots, Entries: s.opt.IndexEntries, Now: s.opt.Now,
-		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis,
+		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis, BeforeDrop: s.shared.BeforeDrop,
 	}
 	if sn := inv.snapshot; sn != nil && sn.clean {
 		o.Known = sn.indexFiles

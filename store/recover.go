@@ -126,7 +126,9 @@ func (r *recovery) chooseStart() error {
 	case r.inv.lastWriter && p.dispatched >= log.Min() && p.dispatched <= log.End():
 		r.from = p.dispatched
 		r.limit = r.from
-		r.millis = r.inv.check.LogicsMillis
+		if r.millis = r.inv.check.LogicsMillis; r.millis == 0 { // taken back by a recovery that died
+			r.millis = r.inv.check.PhysMillis
+		}
 	default:
 		// What queues have is compared with the log, and stays if it is right.
 		r.from, r.limit, r.trusted = log.Min(), log.End(), false

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"fmt"
-
 	"mqctl/store/internal/commitlog"
 	"mqctl/store/internal/consumequeue"
 	"mqctl/store/record"
@@ -135,7 +133,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		st.last = -1
 		st.forget()
 		q.remade = true
-		if err := r.emptyQueue(q); err != nil {
+		if err := q.cq.Reset(); err != nil {
 			return err
 		}
 	case e.offset < first && !st.reset:
@@ -144,7 +142,7 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		st.reset = true
 		st.scratch, st.last = true, -1
 		st.forget()
-		if err := r.emptyQueue(q); err != nil {
+		if err := q.cq.Reset(); err != nil {
 			return err
 		}
 		return errGap
@@ -165,18 +163,6 @@ func (r *recovery) replayUnit(e *entry, st *queueState) error {
 		}
 	}
 	return r.appendUnit(q, st, u)
-}
-
-// emptyQueue takes all units of a queue away that are made again. Until they are, the
-// checkpoint must not say that Apache finds them.
-func (r *recovery) emptyQueue(q *Queue) error {
-	if old := &r.s.keep.old; old.LogicsMillis > 0 {
-		old.LogicsMillis = 0
-		if err := r.s.check.Write(*old); err != nil {
-			return fmt.Errorf("write %s: %w", r.s.checkpointFile(), err)
-		}
-	}
-	return q.cq.Reset()
 }
 
 func (r *recovery) appendUnit(q *Queue, st *queueState, u consumequeue.Unit) error {

@@ -70,11 +70,12 @@ type Store struct {
 	note        noter
 	retain      retainer
 
-	raw      rawState
-	holesDue bool          // the side file may differ from the log's holes
-	replica  atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
-	lastPhys atomic.Int64  // where the newest record begins; -1: RecordBefore knows
-	cuts     atomic.Uint64 // grows when messages are taken back: what is read meanwhile counts no more
+	raw        rawState
+	recovering bool          // Open is at work
+	holesDue   bool          // the side file may differ from the log's holes
+	replica    atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
+	lastPhys   atomic.Int64  // where the newest record begins; -1: RecordBefore knows
+	cuts       atomic.Uint64 // grows when messages are taken back: what is read meanwhile counts no more
 
 	running atomic.Bool
 	closed  atomic.Bool

@@ -202,6 +202,11 @@ func (q *Queue) dropBehind() error {
 		return nil
 	}
 	for last := q.nextBase - q.sh.FileBytes; last >= q.end*q.unit; last -= q.sh.FileBytes {
+		if before := q.sh.BeforeDrop; before != nil {
+			if err := before(); err != nil {
+				return err
+			}
+		}
 		q.sh.Files.Forget(q)
 		if err := q.removeFile(last); err != nil {
 			return err

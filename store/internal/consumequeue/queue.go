@@ -41,6 +41,9 @@ type Shared struct {
 	// NeedsFile is called when a busy queue needs its next file: somebody who
 	// can wait for the disk should call Write.
 	NeedsFile func()
+	// BeforeDrop, if not nil, is called before a file of a queue is removed because its units are
+	// not wanted or are made again; an error keeps the file. The queue's lock is held.
+	BeforeDrop func() error
 
 	buffered atomic.Int64
 	makeMu   sync.Mutex // one TempFile at a time

@@ -51,10 +51,13 @@ func (x *Index) syncFile(f *file) error {
 	full, end := f.shown.count >= x.entries, f.shown.endMillis
 	x.mu.Unlock()
 	if f.unsynced {
+		out, err := x.writer(f) // nobody closes it but under syncing
+		if err != nil {
+			return err
+		}
 		f.unsynced = false
-		out := f.out // nobody closes it but under syncing
 		x.io.Unlock()
-		err := out.Datasync()
+		err = out.Datasync()
 		x.io.Lock()
 		if err != nil {
 			f.unsynced = true

@@ -29,6 +29,9 @@ type Options struct {
 	// Known is how a clean stop left the files; nil if that was not noted. The first that
 	// is not so, and what is filed behind it, is dropped: see EndPhys.
 	Known []Note
+	// BeforeDrop, if not nil, is called before a file that SyncedMillis covers loses entries, or is removed for
+	// another reason than the age of its messages; an error keeps it.
+	BeforeDrop func() error
 }
 
 // Note says how a file was left: its name and the checksum of its header.
@@ -59,6 +62,8 @@ type Index struct {
 	synced  int64 // endTimestamp of the newest full file that is synced
 	notes   []string
 	closed  bool
+
+	beforeDrop func() error
 }
 
 const (

@@ -26,12 +26,15 @@ func Open(fsys vfs.FS, dir string, o Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{geometry: g, fs: fsys, dir: dir, now: o.Now, synced: o.SyncedMillis}
+	x := &Index{geometry: g, fs: fsys, dir: dir, now: o.Now, synced: o.SyncedMillis, beforeDrop: o.BeforeDrop}
 	if x.now == nil {
 		x.now = time.Now
 	}
 	if err := x.list(); err != nil {
 		return nil, fmt.Errorf("key index %s: %w", dir, err)
+	}
+	if !o.Clean {
+		x.doubt(o.SyncedMillis)
 	}
 	err = x.compare(o)
 	if f := x.last(); err == nil && o.Clean && (f == nil || f.head.sane(g)) {
@@ -47,6 +50,40 @@ func Open(fsys vfs.FS, dir string, o Options) (*Index, error) {
 		return nil, errors.Join(fmt.Errorf("repair key index %s: %w", dir, err), x.closeFiles())
 	}
 	return x, nil
+}
+
+// doubt has the next Sync cover the files that whoever wrote them may have left unsynced.
+func (x *Index) doubt(syncedMillis int64) {
+	for _, f := range x.files {
+		f.unsynced = f.shown.endMillis > syncedMillis
+	}
+}
+
+// taking is called before f loses something: it is not in synced then.
+func (x *Index) taking(f *file) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !f.onDisk || f.shown.count <= 1 || f.shown.endMillis > x.synced {
+		return nil
+	}
+	if x.beforeDrop != nil {
+		if err := x.beforeDrop(); err != nil {
+			return err
+		}
+	}
+	x.synced = 0 // the next Sync finds it anew
+	return nil
+}
+
+// takingAny is taking of a file of which nothing is known.
+func (x *Index) takingAny() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.synced = 0
+	if x.beforeDrop == nil {
+		return nil
+	}
+	return x.beforeDrop()
 }
 
 func (o Options) geometry() (geometry, error) {
@@ -145,6 +182,9 @@ func (x *Index) compare(o Options) error {
 		x.notes = slices.DeleteFunc(x.notes, func(n string) bool { return strings.HasPrefix(n, filepath.Join(x.dir, want.Name)+" ") })
 		x.notes = append(x.notes, fmt.Sprintf("%s is not as the last stop left it", filepath.Join(x.dir, want.Name)))
 		if i >= len(x.files) || x.files[i].name != want.Name { // gone, or of another size
+			if err := x.takingAny(); err != nil {
+				return err
+			}
 			if err := x.fs.Remove(filepath.Join(x.dir, want.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -200,6 +240,13 @@ func (x *Index) repair(syncedMillis int64) error {
 func (x *Index) drop(i int) error {
 	x.mu.Lock()
 	gone := x.files[i:]
+	x.mu.Unlock()
+	for _, f := range gone {
+		if err := x.taking(f); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
 	x.files = x.files[:i:i]
 	x.mu.Unlock()
 	return x.removeAll(gone)
@@ -272,6 +319,9 @@ func (x *Index) truncate(maxPhys int64) error {
 // pop takes the newest entries back, those of records at or behind maxPhys.
 // The first entry stays.
 func (x *Index) pop(f *file, maxPhys int64) error {
+	if err := x.taking(f); err != nil {
+		return err
+	}
 	x.mu.Lock()
 	in, err := x.reader(f)
 	if err == nil && f.slots == nil {
@@ -372,6 +422,11 @@ func (x *Index) rebuild(f *file) error {
 			f.takeSlots(x.slots)
 		default:
 			h.endMillis = had.endMillis
+		}
+	}
+	if h.count != had.count {
+		if err := x.taking(f); err != nil {
+			return err
 		}
 	}
 	f.setHead(h)
