@@ -52,8 +52,8 @@ while test ! -e "$COOKBOOK/awake"; do /bin/sleep 0.1; done
 
 func newCookbook(t *testing.T) *cookbook {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts brokers")
+	if testing.Short() || raceDetector {
+		t.Skip("starts brokers, one command after another: without the race detector, and not with -short")
 	}
 	for _, tool := range []string{"bash", "jq", "awk"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -247,6 +247,7 @@ func (b *cookbook) consume(topic, group string, enough int, toSlaves bool) {
 // TestCookbook runs the snippets that "mqctl cheat" prints, in the order in which
 // one world serves them all, and checks results and exit codes.
 func TestCookbook(t *testing.T) {
+	t.Parallel()
 	t.Run("start-pair", func(t *testing.T) {
 		b := newCookbook(t)
 		for name, text := range map[string]string{

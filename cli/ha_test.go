@@ -204,6 +204,7 @@ func TestHAMasterGone(t *testing.T) {
 }
 
 func TestHASlaveGone(t *testing.T) {
+	t.Parallel()
 	f := newFakeCluster(t)
 	master, slave, _ := ours(f)
 	_ = slave

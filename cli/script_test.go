@@ -38,6 +38,7 @@ func program() {
 //	valid FILE        checks JSON documents (or lines) against their schemas; stdout works
 //	words FILE        checks that all lines have the same number of words
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	// Started by nohup, the scripts' brokers would ignore a hangup too. A signal that
 	// is caught here has its default again in what is started from here.
 	hangups := make(chan os.Signal, 1)

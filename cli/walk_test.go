@@ -162,7 +162,10 @@ func eachCommand(t *testing.T, f func(t *testing.T, c *command, old bool, line [
 		}
 	}
 	next := make(chan job, len(jobs))
-	for _, j := range jobs {
+	for i, j := range jobs {
+		if raceDetector && i%8 != 0 {
+			continue // all of them take minutes, and the same code runs
+		}
 		next <- j
 	}
 	close(next)

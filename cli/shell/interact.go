@@ -18,7 +18,7 @@ func (s *Session) Interact(ctx context.Context, editor LineEditor) int {
 	s.interactive, s.editor = true, editor
 	s.watcher = watch(ctx, s)
 	defer s.watcher.stop()
-	defer s.o.Host.Interrupts(func(error) {})()                   // one that comes between two commands ends nothing
+	defer s.o.Host.Interrupts(func(cause error) { s.stray.Store(&cause) })()
 	defer context.AfterFunc(ctx, func() { _ = editor.Close() })() // wakes ReadLine
 	editor.SetCompleter(s.complete)
 	if s.o.History != nil {
@@ -56,6 +56,7 @@ func (s *Session) read(ctx context.Context) (string, []Command, error) {
 	text := ""
 	for {
 		line, err := s.editor.ReadLine(prompt)
+		s.stray.Store(nil) // from here on Ctrl-C means the line
 		if err != nil {
 			return "", nil, err
 		}

@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -89,6 +92,8 @@ type Session struct {
 	stopOnError bool // set -e
 	left        bool // exit was called
 	watcher     *watcher
+
+	stray atomic.Pointer[error] // the cause of a Ctrl-C that came when no command took it
 }
 
 // New makes a session.
@@ -301,10 +306,63 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 		cmd = exec.CommandContext(ctx, "/bin/sh", "-c", text)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, s.o.Streams.Out, s.o.Streams.Err
 	}
-	release := s.o.Host.Interrupts(func(error) {}) // the terminal sends Ctrl-C to the program too
+	early := earlyInterrupt{again: interruptJob}
+	release := s.o.Host.Interrupts(func(error) { early.interrupt(s.o.Now()) }) // the terminal sends Ctrl-C to the program too
 	defer release()
-	return s.programStatus(cmd.Run())
+	if s.interactive && s.stray.Swap(nil) != nil {
+		early.interrupt(s.o.Now())
+	}
+	if err := cmd.Start(); err != nil {
+		return s.programStatus(err)
+	}
+	if s.interactive {
+		early.begin(s.o.Now())
+	}
+	return s.programStatus(cmd.Wait())
 }
+
+// earlyInterrupt repeats a Ctrl-C that came before there was a program for it: the
+// terminal gave it to the shell alone, and the program would run on.
+type earlyInterrupt struct {
+	again func() // gives it to the whole job
+
+	mu    sync.Mutex
+	begun time.Time // of the program; zero: not yet
+	came  bool      // before that
+	done  bool      // again was called; it comes here as well
+}
+
+// interruptsMayLag is how long after the program's begin we may learn of a Ctrl-C
+// that came before it. For the program a second one so early is as the first.
+const interruptsMayLag = time.Second
+
+func (e *earlyInterrupt) interrupt(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.came = true
+	if !e.begun.IsZero() && now.Sub(e.begun) < interruptsMayLag {
+		e.repeat()
+	}
+}
+
+func (e *earlyInterrupt) begin(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begun = now
+	if e.came {
+		e.repeat()
+	}
+}
+
+func (e *earlyInterrupt) repeat() {
+	if !e.done {
+		e.done = true
+		e.again()
+	}
+}
+
+// interruptJob does what the terminal does at Ctrl-C.
+func interruptJob() { _ = syscall.Kill(0, syscall.SIGINT) }
 
 func (s *Session) programStatus(err error) int {
 	var exit *exec.ExitError
@@ -366,5 +424,8 @@ func (s *Session) interruptible(ctx context.Context) (context.Context, func()) {
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, inside{}, true))
 	release := s.o.Host.Interrupts(cancel)
+	if cause := s.stray.Swap(nil); cause != nil {
+		cancel(*cause)
+	}
 	return ctx, func() { release(); cancel(nil) }
 }

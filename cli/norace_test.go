@@ -1,0 +1,6 @@
+//go:build !race
+
+package cli
+
+// raceDetector makes everything five to ten times slower.
+const raceDetector = false
