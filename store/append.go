@@ -25,7 +25,7 @@ func (s *Store) AppendAll(b *Batch) {
 		return
 	}
 	done := 0
-	if b.joins() && s.join(b) {
+	if b.joins() && s.join(b, begin) {
 		done = len(b.Items)
 	}
 	for done < len(b.Items) {

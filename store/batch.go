@@ -85,7 +85,7 @@ func (b *Batch) Reset() {
 		b.mem.items, b.mem.buf, b.mem.hashes = b.Items[:0], b.buf[:0], b.hashes[:0]
 		b.store.bursts.Put(b.mem)
 	}
-	*b = Batch{}
+	*b = Batch{joined: joined{turn: b.joined.turn}}
 }
 
 // take gets memory for the first item.

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"time"
 )
 
 // What crash tests drive by hand instead of Run.
@@ -106,6 +107,17 @@ func (s *Store) AppendJoined(all ...*Batch) bool {
 	}
 	return true
 }
+
+// LearnJoin judges yields and returns whether the next batches yield, and else after how many one does.
+func (s *Store) LearnJoin(times, batches int, took time.Duration) (hope bool, every uint32) {
+	for range times {
+		s.joiner.learn(batches, took)
+	}
+	return s.joiner.hope.Load() > 0, s.joiner.every()
+}
+
+// Alone notes a batch and says whether it comes behind one of its own sender.
+func (s *Store) Alone(b *Batch) bool { return s.joiner.alone(b) }
 
 // Hope makes the next small batches wait for others.
 func (s *Store) Hope() { s.joiner.hope.Store(1 << 30) }
