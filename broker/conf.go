@@ -187,8 +187,14 @@ func (c *Config) set(key, raw string, o Origin, line int, problems *ConfigErrors
 // default.
 func (k *Key) Check(raw string) (string, error) {
 	v, err := k.parseValue(raw)
+	if err != nil && k.Secret {
+		return "", errors.New("the value is too long or holds a control character")
+	}
 	if err != nil {
 		return "", err
+	}
+	if k.Use == Fixed && v != k.Default && k.Secret {
+		return "", fmt.Errorf("a value is not possible: %s Leave it empty", k.Text)
 	}
 	if k.Use == Fixed && v != k.Default {
 		have := k.Default

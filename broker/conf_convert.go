@@ -357,7 +357,7 @@ func sameSettings(old []entry, text []byte, parse func(string) ([]entry, error))
 	if a, b := settingsOf(old), settingsOf(now); !maps.Equal(a, b) {
 		for k, v := range a {
 			if b[k] != v {
-				return &ConfigError{Key: k, Why: fmt.Sprintf("the value %q has no equal form in the other format", v)}
+				return &ConfigError{Key: k, Why: fmt.Sprintf("the value %q has no equal form in the other format", HideSecret(k, v))}
 			}
 		}
 		return errors.New("the converted file has other settings")

@@ -66,6 +66,9 @@ func parseTOML(text string) ([]entry, error) {
 	if _, err := toml.Decode(text, &tree); err != nil {
 		var p toml.ParseError
 		if errors.As(err, &p) {
+			if SecretName(p.LastKey) {
+				p.Message = "the value cannot be read" // the text says a part of it
+			}
 			return nil, &ConfigError{Line: p.Position.Line, Why: p.Message, Try: "put text values in double quotes"}
 		}
 		return nil, &ConfigError{Why: err.Error()}

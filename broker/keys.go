@@ -71,6 +71,7 @@ type Key struct {
 	// Optional keys are null by default in RocketMQ, which leaves them out of
 	// getBrokerConfig then.
 	Optional bool
+	Secret   bool   // nobody is shown the value: see SecretName
 	Text     string // one sentence
 }
 
@@ -103,6 +104,7 @@ func (r *registry) add(k *Key) {
 	if k.Applies == "" {
 		k.Applies = Restart
 	}
+	k.Secret = SecretName(k.Name)
 	r.byName[k.Name] = k
 	r.sorted = append(r.sorted, k)
 }

@@ -325,7 +325,13 @@ var otherKeys = []keyGroup{
 	{
 		use: Fixed, section: "http", own: true, text: "The health port serves health and readiness only.",
 		keys: `
-			http.ui bool false, http.token text
+			http.ui bool false
+		`,
+	},
+	{
+		use: Fixed, section: "http", own: true, text: "A word in this file is seen by whoever reads it: name a file of its own in http.tokenFile.",
+		keys: `
+			http.token text
 		`,
 	},
 	{

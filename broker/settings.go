@@ -92,7 +92,7 @@ func (s *Settings) Value(key string) string { return s.cur.Load().config.Value(k
 
 // Text is the answer to GET_BROKER_CONFIG: a line "key=value" for each key in
 // byte order, as MixAll.properties2String writes them, without the keys that
-// RocketMQ leaves null.
+// RocketMQ leaves null. Secrets are Hidden, unlike RocketMQ's: everybody may ask.
 func (s *Settings) Text() ([]byte, table.DataVersion) {
 	st := s.cur.Load()
 	var b []byte
@@ -100,6 +100,9 @@ func (s *Settings) Text() ([]byte, table.DataVersion) {
 		v := st.config.values[k.Name].Value
 		if v == "" && k.Optional {
 			continue
+		}
+		if v != "" && k.Secret {
+			v = Hidden
 		}
 		b = append(b, k.Name...)
 		b = append(b, '=')
@@ -188,6 +191,9 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 			continue
 		}
 		v, err := k.Check(e.value)
+		if err == nil && k.Secret && v == Hidden {
+			err = errors.New("this stands for a value that is not shown, and is none itself")
+		}
 		if err == nil && v == "" && c.Value(k.Name) != "" && !k.Optional && k.Computed {
 			err = errors.New("the value is empty")
 		}
@@ -315,7 +321,13 @@ func replaceFile(fsys vfs.FS, path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(data, 0); err == nil {
+	if m, ok := fsys.(vfs.Modes); ok {
+		err = m.CopyMode(path, tmp) // what others may not read stays so; a new file is its owner's
+	}
+	if err == nil {
+		_, err = f.WriteAt(data, 0)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

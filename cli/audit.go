@@ -73,15 +73,15 @@ func rawJSON(v any) json.RawMessage {
 	return b
 }
 
-// secretWord reports whether a setting's name says that its value is a secret.
-func secretWord(name string) bool {
-	low := strings.ToLower(name)
-	for _, w := range []string{"password", "passwd", "secret", "accesskey", "access-key", "access_key", "token", "credential", "authenticationuser"} {
-		if strings.Contains(low, w) {
-			return true
-		}
+// secretThing reports whether the key of a thing names a value that is kept out of
+// the file. Topics, groups and users may be called anything.
+func secretThing(key string) bool {
+	kind, name, _ := strings.Cut(key, "/")
+	switch kind {
+	case kindTopic, kindGroup, kindOffset, kindMode, kindUser, kindACL, kindCold:
+		return false
 	}
-	return false
+	return secretWord(name)
 }
 
 const hiddenValue = "(not kept)"
@@ -102,8 +102,7 @@ func (c *call) note(r *result, things []auditThing) {
 	}
 	undoable := false
 	for _, t := range things {
-		_, name, _ := strings.Cut(t.Key, "/")
-		if secretWord(name) {
+		if secretThing(t.Key) {
 			t.Before, t.After = rawJSON(hiddenValue), rawJSON(hiddenValue)
 		} else if undoKind(t.Key) {
 			undoable = true
@@ -167,7 +166,10 @@ func (c *call) spelled() []string {
 			out = append(out, "--"+f.key+"="+v)
 		}
 	}
-	for _, a := range c.args {
+	for i, a := range c.args {
+		if i == 1 && c.cmd.args == "KEY VALUE" && secretWord(c.args[0]) {
+			a = hiddenValue
+		}
 		if key, _, ok := strings.Cut(a, "="); ok && secretWord(key) {
 			a = key + "=" + hiddenValue
 		}

@@ -125,6 +125,9 @@ func (f *clientFile) parse() error {
 	meta, err := toml.Decode(f.text, f)
 	if err != nil {
 		var p toml.ParseError
+		if errors.As(err, &p) && secretWord(p.LastKey) {
+			return f.bad("line %d: the value cannot be read; put it in double quotes", p.Position.Line) // the text says a part of it
+		}
 		if errors.As(err, &p) {
 			return f.bad("line %d: %s", p.Position.Line, p.Message)
 		}

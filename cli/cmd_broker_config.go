@@ -34,8 +34,21 @@ type configSetItem struct {
 	Verified  bool    `json:"verified"`
 	Persisted *bool   `json:"persisted"`
 
-	want   string
-	target admin.Target
+	want    string
+	was, is *string // Before and After themselves, of which secrets are not shown
+	target  admin.Target
+}
+
+// show gives Before and After their values.
+func (it *configSetItem) show() {
+	it.Before, it.After = shownSetting(it.Key, it.was), shownSetting(it.Key, it.is)
+}
+
+func shownSetting(key string, v *string) *string {
+	if v == nil {
+		return nil
+	}
+	return ptr(hideSecret(key, *v))
 }
 
 func brokerConfigCommands() []*command {
@@ -133,7 +146,7 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 				missing[k] = true
 				continue
 			}
-			it := configItem{Broker: res.Target.String(), BrokerID: res.Target.ID, Key: k, Value: v, Applies: appliesOf(k), target: res.Target}
+			it := configItem{Broker: res.Target.String(), BrokerID: res.Target.ID, Key: k, Value: hideSecret(k, v), Applies: appliesOf(k), target: res.Target}
 			if known, ok := lookupKey(k); ok {
 				it.Default = ptr(known.def)
 			}
@@ -195,11 +208,30 @@ func oldConfigGet(p *printer, r *result) {
 	}
 }
 
+// secretValue is the value of a setting. That of a secret may be env:NAME or file:PATH,
+// as in the client file; seen: it stood on the command line.
+func (c *call) secretValue(key, value string) (_ string, seen bool, err error) {
+	if !secretWord(key) || value == "" {
+		return value, false, nil
+	}
+	if !strings.HasPrefix(value, "env:") && !strings.HasPrefix(value, "file:") {
+		return value, true, nil
+	}
+	value, err = secretFrom(value, c.io.Env)
+	return value, false, err
+}
+
+// secretsSeen warns of secrets on the command line.
+func (r *result) secretsSeen(keys []string) {
+	for _, k := range keys {
+		r.warn(warning("SECRET_VISIBLE", "", "the value of %s stood on the command line, where everybody on this machine could read it; env:NAME or file:PATH in its place keeps it secret", k))
+	}
+}
+
 // wantedSettings reads KEY=VALUE arguments, or mqadmin's -k and -v, and checks
-// them before anything is sent.
-func wantedSettings(c *call) (map[string]string, []string, error) {
-	want := map[string]string{}
-	var keys []string
+// them before anything is sent. visible are the secrets that stood on the command line.
+func wantedSettings(c *call) (want map[string]string, keys, visible []string, err error) {
+	want = map[string]string{}
 	words := c.args
 	if c.old {
 		words = []string{c.str("key") + "=" + c.str("value")}
@@ -207,10 +239,10 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 	for _, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		if !ok || key == "" {
-			return nil, nil, usage("BAD_VALUE", "%q is not KEY=VALUE", w).try(c.cmd.name(c.old) + " " + w + "=VALUE")
+			return nil, nil, nil, usage("BAD_VALUE", "%q is not KEY=VALUE", w).try(c.cmd.name(c.old) + " " + w + "=VALUE")
 		}
 		if _, twice := want[key]; twice {
-			return nil, nil, usage("FLAG_TWICE", "%q is set twice", key)
+			return nil, nil, nil, usage("FLAG_TWICE", "%q is set twice", key)
 		}
 		if _, known := lookupKey(key); !known && !c.on("force-unknown") {
 			m := usage("UNKNOWN_KEY", "unknown key %q; nothing was sent", key)
@@ -220,7 +252,14 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 			if !c.old {
 				m.offer("--force-unknown sends it all the same")
 			}
-			return nil, nil, m
+			return nil, nil, nil, m
+		}
+		value, seen, err := c.secretValue(key, value)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if seen {
+			visible = append(visible, key)
 		}
 		if plain, ok := keptForm(key, value); ok {
 			value = plain // Apache's brokers know no units
@@ -228,11 +267,11 @@ func wantedSettings(c *call) (map[string]string, []string, error) {
 		want[key] = value
 		keys = append(keys, key)
 	}
-	return want, keys, nil
+	return want, keys, visible, nil
 }
 
 func runConfigSet(ctx context.Context, c *call) (*result, error) {
-	want, keys, err := wantedSettings(c)
+	want, keys, visible, err := wantedSettings(c)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +280,7 @@ func runConfigSet(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}}
+	r.secretsSeen(visible)
 	now := admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.BrokerConfig, error) {
 		return c.client.BrokerConfig(ctx, t.Addr)
 	})
@@ -274,7 +314,7 @@ func (c *call) checkSettings(ctx context.Context, targets []admin.Target, want m
 			return c.client.RuntimeInfo(ctx, t.Addr)
 		}) {
 			if res.Err == nil && res.Value["mqctlVersion"] != "" {
-				m := usage("BAD_VALUE", "%s: %q is not possible at %s", k, want[k], res.Target).because("%v; nothing was sent", why)
+				m := usage("BAD_VALUE", "%s: %q is not possible at %s", k, hideSecret(k, want[k]), res.Target).because("%v; nothing was sent", why)
 				m.Target, m.Addr = res.Target.String(), res.Target.Addr
 				return m
 			}
@@ -288,14 +328,15 @@ func (c *call) checkSettings(ctx context.Context, targets []admin.Target, want m
 func plannedSettings(t admin.Target, now *admin.BrokerConfig, want map[string]string, keys []string) (items []*configSetItem, send map[string]string) {
 	send = map[string]string{}
 	for _, k := range keys {
-		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, After: ptr(want[k]), Applies: appliesOf(k), want: want[k], target: t}
+		it := &configSetItem{Broker: t.String(), BrokerID: t.ID, Key: k, Applies: appliesOf(k), want: want[k], is: ptr(want[k]), target: t}
 		if v, ok := now.Values[k]; ok {
-			it.Before = &v
+			it.was = &v
 		}
-		if it.Before == nil || *it.Before != want[k] {
+		if it.was == nil || *it.was != want[k] {
 			send[k] = want[k]
 			it.Changed = true
 		}
+		it.show()
 		items = append(items, it)
 	}
 	return items, send
@@ -327,29 +368,36 @@ func (c *call) setConfig(ctx context.Context, t admin.Target, items []*configSet
 func (c *call) inForce(ctx context.Context, t admin.Target, items []*configSetItem) {
 	got, err := c.client.BrokerConfig(ctx, t.Addr)
 	for _, it := range items {
-		it.After = nil
+		it.is, it.After = nil, nil
 		if err == nil {
 			it.sees(got)
 		}
-		it.Changed = it.After != nil && (it.Before == nil || *it.Before != *it.After)
-		it.Applied = it.Changed
+		it.differs()
 	}
 }
 
-// sees notes what a broker has now and whether it is what was wanted.
+// differs notes whether the broker has another value than before.
+func (it *configSetItem) differs() {
+	it.Changed = it.is != nil && (it.was == nil || *it.was != *it.is)
+	it.Applied = it.Changed
+}
+
+// sees notes what a broker has now and whether it is what was wanted. Of a secret our
+// brokers tell only that there is one.
 func (it *configSetItem) sees(got *admin.BrokerConfig) {
-	it.After, it.Verified = nil, false
+	it.is, it.Verified = nil, false
 	if v, ok := got.Values[it.Key]; ok {
-		it.After = &v
-		it.Verified = v == it.want || sameSetting(it.Key, v, it.want)
+		it.is = &v
+		it.Verified = v == it.want || sameSetting(it.Key, v, it.want) || v == hiddenSetting && secretWord(it.Key) && it.want != ""
 	}
+	it.show()
 }
 
 func (c *call) verifyConfig(ctx context.Context, t admin.Target, items []*configSetItem) error {
 	got, err := c.client.BrokerConfig(ctx, t.Addr)
 	if err != nil {
 		for _, it := range items {
-			it.After = nil
+			it.is, it.After = nil, nil
 		}
 		return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", t, err)
 	}
@@ -359,10 +407,9 @@ func (c *call) verifyConfig(ctx context.Context, t admin.Target, items []*config
 		if it.Verified {
 			continue
 		}
-		it.Changed = it.After != nil && (it.Before == nil || *it.Before != *it.After)
-		it.Applied = it.Changed
+		it.differs()
 		if failed == nil {
-			failed = fail(ExitFailed, "NOT_VERIFIED", "%s: %s is %q after the change, %q was wanted", t, it.Key, got.Values[it.Key], it.want).
+			failed = fail(ExitFailed, "NOT_VERIFIED", "%s: %s is %q after the change, %q was wanted", t, it.Key, hideSecret(it.Key, got.Values[it.Key]), hideSecret(it.Key, it.want)).
 				because("the broker ignored the value")
 		}
 	}

@@ -89,6 +89,10 @@ func runConfigDiff(ctx context.Context, c *call) (*result, error) {
 		if file == "" && !c.on("all") && slices.Contains(ownKeys, k) {
 			continue
 		}
+		if secretWord(k) && (a == hiddenSetting || b == hiddenSetting) && a != "" && b != "" {
+			r.warn(warning("NOT_COMPARED", "", "%s is a secret that a broker does not tell: whether both have the same is not known", k))
+			continue
+		}
 		it := configDiffItem{Key: k}
 		if inLeft {
 			it.Left = ptr(hideSecret(k, a))

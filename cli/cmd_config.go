@@ -170,20 +170,6 @@ func orNull(s string) *string {
 	return &s
 }
 
-// hideSecret leaves out the values that nobody should see.
-func hideSecret(key, value string) string {
-	lower := strings.ToLower(key)
-	for _, w := range []string{"credential", "secret", "password", "initauthenticationuser"} {
-		if strings.Contains(lower, w) && value != "" {
-			return "(hidden)"
-		}
-	}
-	if strings.HasSuffix(lower, "token") && value != "" {
-		return "(hidden)"
-	}
-	return value
-}
-
 func runConfigLint(_ context.Context, c *call) (*result, error) {
 	data, err := readLocalFile(c.arg(0))
 	if err != nil {
@@ -266,7 +252,11 @@ func (c *call) deliver(r *result, name string, before, text []byte) (*result, er
 		}
 		return r, nil
 	case out != "":
-		f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		mode := os.FileMode(0o644)
+		if info, err := os.Stat(name); err == nil && name != "" {
+			mode = info.Mode().Perm() &^ 0o111 // what others may not read they may not read in another form
+		}
+		f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, os.ErrExist) {
 			if had, err := os.ReadFile(out); err == nil && bytes.Equal(had, text) {
 				return r, nil // as a second run of a script finds it

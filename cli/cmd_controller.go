@@ -78,7 +78,7 @@ func controllerCommands() []*command {
 				servers = append(servers, item.(*planItem).target.Addr)
 			}
 			if kv, ok := r.extra.([2]string); ok && len(r.errors) == 0 {
-				p.printf("update %s config success!%s\n%s : %s\n", kind, javaList(servers), kv[0], kv[1])
+				p.printf("update %s config success!%s\n%s : %s\n", kind, javaList(servers), kv[0], hideSecret(kv[0], kv[1]))
 			}
 		}
 		return v
@@ -186,7 +186,7 @@ func (c *call) showProperties(ctx context.Context, targets []admin.Target, read 
 		for _, k := range keys {
 			if v, ok := res.Value.Values[k]; ok {
 				found[k] = true
-				r.add(&propertyItem{res.Target.Addr, k, v})
+				r.add(&propertyItem{res.Target.Addr, k, hideSecret(k, v)})
 			}
 		}
 	}
@@ -230,8 +230,15 @@ func runControllerConfigSet(ctx context.Context, c *call) (*result, error) {
 // setProperty plans one setting at all servers and carries it out. A server
 // that does not have the key is not asked: Apache's would say yes and do nothing.
 func (c *call) setProperty(ctx context.Context, targets []admin.Target, kind string) (*result, error) {
-	key, value := c.arg(0), c.arg(1)
+	key := c.arg(0)
+	value, seen, err := c.secretValue(key, c.arg(1))
+	if err != nil {
+		return nil, err
+	}
 	r := &result{change: &change{DryRun: c.dryRun()}, extra: [2]string{key, value}}
+	if seen {
+		r.secretsSeen([]string{key})
+	}
 	var edits []*edit
 	for _, res := range c.statesAt(ctx, targets, kind+"/"+key) {
 		switch {

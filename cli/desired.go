@@ -86,7 +86,11 @@ func (c *call) readDesired(path string) (*desired, error) {
 		err = d.fromJSON(trimmed)
 	} else {
 		var doc map[string]any
-		if _, err = toml.Decode(string(b), &doc); err == nil {
+		_, err = toml.Decode(string(b), &doc)
+		if p := (toml.ParseError{}); errors.As(err, &p) && secretWord(p.LastKey) {
+			err = fmt.Errorf("line %d: the value cannot be read; put it in quotes", p.Position.Line) // the text says a part of it
+		}
+		if err == nil {
 			err = d.fromTOML(doc, true)
 		}
 	}

@@ -125,8 +125,12 @@ func (c *call) configEdit(t admin.Target, now *admin.BrokerConfig, want map[stri
 		revert: func(ctx context.Context) error {
 			back := map[string]string{}
 			for _, it := range items {
-				if it.Applied && it.Before != nil {
-					back[it.Key] = *it.Before
+				switch {
+				case !it.Applied || it.was == nil:
+				case *it.was == hiddenSetting && secretWord(it.Key):
+					return fail(ExitFailed, "NO_WAY_BACK", "%s: the value before is not told", it.Key)
+				default:
+					back[it.Key] = *it.was
 				}
 			}
 			if len(back) == 0 {
@@ -136,7 +140,8 @@ func (c *call) configEdit(t admin.Target, now *admin.BrokerConfig, want map[stri
 				return err
 			}
 			for _, it := range items {
-				it.After, it.Applied, it.Verified = it.Before, false, false
+				it.is, it.Applied, it.Verified = it.was, false, false
+				it.show()
 			}
 			return nil
 		},

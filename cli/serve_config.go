@@ -36,11 +36,31 @@ func brokerConfig(c *call) (*broker.Config, error) {
 	if err := namedFlags(c, in.Flags); err != nil {
 		return nil, err
 	}
+	for _, pair := range in.Set {
+		if err := refuseShown(pair); err != nil {
+			return nil, err
+		}
+	}
 	cfg, err := broker.LoadConfig(in)
 	if err != nil {
 		return nil, badConfig(err)
 	}
 	return cfg, nil
+}
+
+// refuseShown refuses a secret in --set: everybody on the machine may read the command
+// line of a process, for as long as it runs.
+func refuseShown(pair string) error {
+	key, value, _ := strings.Cut(pair, "=")
+	key = strings.TrimSpace(key)
+	if value == "" || !broker.SecretName(key) {
+		return nil
+	}
+	m := usage("SECRET_VISIBLE", "--set %s: this is a secret, and everybody on this machine can read a command line", key).because("nothing was started")
+	if k := broker.LookupKey(key); k != nil {
+		m.offer(broker.EnvName(k.Name)+" in the environment", "a line in the file of --config")
+	}
+	return m
 }
 
 func readConfigFile(name string) ([]byte, error) {
@@ -165,20 +185,13 @@ func configMessage(e *broker.ConfigError) *Message {
 	return m
 }
 
-// printConfig is --print-config: key, value and where it came from. None of the
-// values of mqctl's keys is a secret except the ones left out here.
+// printConfig is --print-config: key, value, unless it is a secret, and where it came from.
 func printConfig(c *call, cfg *broker.Config) {
 	which := c.str("print-config")
 	for _, s := range cfg.Effective() {
 		if which == "changed" && !s.Changed() || which == "important" && s.Origin.Kind == "default" && s.Key.Use != broker.Used {
 			continue
 		}
-		value := s.Value
-		if strings.Contains(strings.ToLower(s.Key.Name), "credential") || strings.HasSuffix(s.Key.Name, ".token") {
-			if value != "" {
-				value = "(hidden)"
-			}
-		}
-		fmt.Fprintf(c.io.Out, "%-50s = %-40s # %s\n", s.Key.Name, value, s.Origin)
+		fmt.Fprintf(c.io.Out, "%-50s = %-40s # %s\n", s.Key.Name, hideSecret(s.Key.Name, s.Value), s.Origin)
 	}
 }

@@ -69,3 +69,12 @@ func editDistance(a, b string) int {
 	}
 	return broker.EditDistance(a, b)
 }
+
+// secretWord reports whether a setting's name says that its value is a secret.
+func secretWord(name string) bool { return broker.SecretName(name) }
+
+// hideSecret is a setting's value as it may be shown.
+func hideSecret(key, value string) string { return broker.HideSecret(key, value) }
+
+// hiddenSetting is what brokers of this program and hideSecret show of a secret.
+const hiddenSetting = broker.Hidden

@@ -313,7 +313,21 @@ func planThing(t admin.Target, key string, before, after state) *planItem {
 		it.Action = actionDelete
 	}
 	it.Changed = it.Action != actionNone
+	if kind == kindConfig || kind == kindNamesrv || kind == kindController {
+		for i := range it.Changes {
+			it.Changes[i].hide(name)
+		}
+	}
 	return it
+}
+
+// hide leaves the values of a secret setting out of a plan.
+func (ch *settingChange) hide(name string) {
+	for _, v := range []*any{&ch.Before, &ch.After} {
+		if text, ok := (*v).(string); ok {
+			*v = hideSecret(name, text)
+		}
+	}
 }
 
 // thingEdit makes a planned thing an edit.
@@ -397,7 +411,7 @@ func (c *call) verifyThing(ctx context.Context, it *planItem) error {
 		case err != nil:
 			last = fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", it.target, err)
 		case (got == nil) != (it.after == nil), !got.holds(it.after) && !sameThing(it.key, got, it.after):
-			last = notVerified(it.target, it.key+": "+describeChanges(it.after.changesTo(got)))
+			last = notVerified(it.target, it.key+": "+describeChanges(planThing(it.target, it.key, it.after, got).Changes))
 		default:
 			it.Verified = true
 			return true, nil
@@ -413,7 +427,11 @@ func (c *call) verifyThing(ctx context.Context, it *planItem) error {
 // sameThing knows values that may be written in several ways.
 func sameThing(key string, a, b state) bool {
 	kind, name, _ := strings.Cut(key, "/")
-	return kind == kindConfig && a != nil && b != nil && sameSetting(name, fmt.Sprint(a[valueField]), fmt.Sprint(b[valueField]))
+	if a == nil || b == nil {
+		return false
+	}
+	is, want := fmt.Sprint(a[valueField]), fmt.Sprint(b[valueField])
+	return kind == kindConfig && sameSetting(name, is, want) || secretThing(key) && is == hiddenSetting && want != ""
 }
 
 // planColumns show a plan, one thing at one target a row.

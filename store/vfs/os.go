@@ -14,7 +14,10 @@ import (
 // OS is the real file system. Its zero value is ready for use.
 type OS struct{}
 
-var _ FS = OS{}
+var (
+	_ FS    = OS{}
+	_ Modes = OS{}
+)
 
 // osFile has, besides the methods of File, those of os.File: callers that hand
 // a range to sendfile find the descriptor through SyscallConn.
@@ -38,6 +41,18 @@ func (OS) Open(name string) (File, error) { return wrap(os.Open(name)) }
 // OpenReadWrite implements FS.
 func (OS) OpenReadWrite(name string) (File, error) {
 	return wrap(os.OpenFile(name, os.O_RDWR, 0))
+}
+
+// CopyMode implements Modes.
+func (OS) CopyMode(from, to string) error {
+	mode := fs.FileMode(0o600)
+	switch info, err := os.Stat(from); {
+	case err == nil:
+		mode = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return os.Chmod(to, mode)
 }
 
 // Remove implements FS.

@@ -69,6 +69,13 @@ type FS interface {
 	Life(dir string) string
 }
 
+// Modes is what file systems have whose files may be kept from other users.
+type Modes interface {
+	// CopyMode gives the file to the permissions of from. Where from does not exist, only
+	// the owner may read and write to.
+	CopyMode(from, to string) error
+}
+
 // Disk is a file system that can be synced as a whole.
 type Disk interface {
 	io.Closer
