@@ -72,7 +72,7 @@ func (b *Broker) serveAttach(_ context.Context, r *remoting.Request) {
 		b.ha.known.tell(hello{BrokerName: q.BrokerName, BrokerID: q.BrokerID, Addr: q.BrokerAddr, Epoch: q.Epoch, Max: q.End, Readable: q.Readable}, b.opts.Now())
 		b.ha.poke()
 	}
-	jsonReply(r, reply)
+	b.replyProved(r, stepAttach, reply)
 }
 
 // serveHello answers a slave's hello with the master's.
@@ -89,7 +89,7 @@ func (b *Broker) serveHello(_ context.Context, r *remoting.Request) {
 	if b.ha.known.tell(q, b.opts.Now()) {
 		b.ha.poke()
 	}
-	jsonReply(r, b.ourHello())
+	b.replyProved(r, stepHello, b.ourHello())
 }
 
 func decodePeer(text []byte, into any) error {
@@ -131,9 +131,10 @@ func (b *Broker) askAttach(ctx context.Context, master string, q replication.Att
 	if err != nil {
 		return reply, false, err
 	}
-	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, b.signStep(stepAttach, text), text)
+	resp, err := b.askProved(ctx, master, stepAttach, text)
+	unproved := errors.Is(err, errUnproved)
 	switch {
-	case err != nil:
+	case err != nil && !unproved:
 		return reply, false, err
 	case resp.Code == remoting.CodeRequestCodeNotSupported:
 		b.ha.known.foreign(master)
@@ -145,6 +146,9 @@ func (b *Broker) askAttach(ctx context.Context, master string, q replication.Att
 	}
 	if err := json.Unmarshal(resp.Body, &reply); err != nil {
 		return reply, true, fmt.Errorf("the answer of %s to attach: %w", master, err)
+	}
+	if unproved && reply.State != replication.Mismatch { // a master without a key may say that it has none, and nothing else
+		return replication.AttachReply{State: replication.Mismatch, Why: err.Error()}, true, nil
 	}
 	if reply.State == replication.Syncing {
 		b.masterEnd.heard(reply.Role) // before any hello: the master may die right away

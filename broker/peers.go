@@ -279,7 +279,7 @@ func (b *Broker) sayHello(ctx context.Context, master string) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, b.signStep(stepHello, text), text)
+	resp, err := b.askProved(ctx, master, stepHello, text)
 	if err != nil {
 		return false // its liveness is what watchPeers decides
 	}

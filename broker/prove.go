@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
+	"mqctl/store/fastjson"
 )
 
 // How the brokers of a name trust each other. With haAuthKeyFile every request between
@@ -140,14 +142,110 @@ func (a *signedAsking) EncodeExt(w *remoting.ExtWriter) {
 // who is what is proved of the header: which broker asks.
 func (a *asking) who() string { return fmt.Sprintf("%s/%d at %s", a.name, a.id, a.addr) }
 
-// askTables sends one MQCTL_PROGRESS, with the proof of the key if there is one.
+// askTables sends one MQCTL_PROGRESS, with the proof of the key if there is one; what
+// is answered then must be proved too.
 func (s *slaveSync) askTables(ctx context.Context, addr string, a *asking, text []byte) (*remoting.Response, error) {
 	var h remoting.ExtEncoder = a
-	if s.o.Key != nil {
-		if key := s.o.Key(); len(key) > 0 {
-			at, proof := body.SignPeer(key, remoting.RequestName(remoting.ReqMqctlProgress), a.who(), text, s.o.Now())
-			h = &signedAsking{a, at, proof}
-		}
+	key := s.key()
+	proof := ""
+	if len(key) > 0 {
+		var at string
+		at, proof = body.SignPeer(key, remoting.RequestName(remoting.ReqMqctlProgress), a.who(), text, s.o.Now())
+		h = &signedAsking{a, at, proof}
 	}
-	return s.call(ctx, addr, remoting.ReqMqctlProgress, h, text)
+	resp, err := s.call(ctx, addr, remoting.ReqMqctlProgress, h, text)
+	if err != nil || len(key) == 0 {
+		return resp, err
+	}
+	head := pushHead
+	if !a.push {
+		said, err := decodeAnswering(resp.Ext)
+		if err != nil {
+			return nil, err
+		}
+		head = said.text()
+	}
+	if !body.AnswerProved(key, proof, head, resp.Body, resp.Ext[body.PeerProofField]) {
+		return nil, unprovedAnswer(remoting.RequestName(remoting.ReqMqctlProgress), addr)
+	}
+	return resp, nil
+}
+
+// pushHead stands for the head of an answer that has none.
+const pushHead = "push"
+
+// key is the shared key of the brokers of this name, empty if there is none.
+func (s *slaveSync) key() []byte {
+	if s.o.Key == nil {
+		return nil
+	}
+	return s.o.Key()
+}
+
+// replyTables answers an MQCTL_PROGRESS, to a push with neither head nor body.
+func (s *slaveSync) replyTables(r *remoting.Request, head *answering, text []byte) {
+	said, ext := pushHead, remoting.ExtEncoder(nil)
+	if head != nil {
+		said, ext = head.text(), head
+	}
+	if asked, _ := r.Ext.Get(body.PeerProofField); asked != "" && len(s.key()) > 0 {
+		ext = &signedAnswering{head, body.SignAnswer(s.key(), asked, said, text)}
+	}
+	r.Reply(remoting.CodeSuccess, "", ext, text)
+}
+
+// signedAnswering is the header of an answer with the proof of the key.
+type signedAnswering struct {
+	*answering // nil: none
+	proof      string
+}
+
+// EncodeExt writes the header.
+func (a *signedAnswering) EncodeExt(w *remoting.ExtWriter) {
+	if a.answering != nil {
+		a.answering.EncodeExt(w)
+	}
+	w.String(body.PeerProofField, a.proof)
+}
+
+// text is what is proved of the header.
+func (a *answering) text() string {
+	next := ""
+	if a.next != nil {
+		next = fmt.Sprintf("%d %q %q", a.next.queue, a.next.topic, a.next.group)
+	}
+	return fmt.Sprintf("%d %t %q %d %s %s %s", a.id, a.slave, a.instance, a.version, versionText(a.topics), versionText(a.groups), next)
+}
+
+// unprovedAnswer says that who answered has not shown the key.
+func unprovedAnswer(what, addr string) error {
+	return fmt.Errorf("the answer of %s to %s %w: whoever answers there has another one, or none", addr, what, errUnproved)
+}
+
+var errUnproved = errors.New("does not prove the key of haAuthKeyFile")
+
+// replyProved answers a hello or an attach with the proof of the key, if it was asked with one.
+func (b *Broker) replyProved(r *remoting.Request, step string, v any) {
+	text, err := fastjson.Marshal(v)
+	if err != nil {
+		refuse(r, err)
+		return
+	}
+	var ext remoting.ExtEncoder
+	if asked, _ := r.Ext.Get(body.PeerProofField); asked != "" && len(b.roleKey) > 0 {
+		ext = remoting.Map{body.PeerProofField: body.SignAnswer(b.roleKey, asked, step, text)}
+	}
+	r.Reply(remoting.CodeSuccess, "", ext, text)
+}
+
+// askProved asks the master for a hello or an attach; an answer without the key, where
+// this broker has one, comes with errUnproved.
+func (b *Broker) askProved(ctx context.Context, master, step string, text []byte) (*remoting.Response, error) {
+	ext := b.signStep(step, text)
+	resp, err := b.askMaster(ctx, master, remoting.ReqMqctlRole, ext, text)
+	if err == nil && resp.Code == remoting.CodeSuccess && len(b.roleKey) > 0 &&
+		!body.AnswerProved(b.roleKey, ext[body.PeerProofField], step, resp.Body, resp.Ext[body.PeerProofField]) {
+		return resp, unprovedAnswer(step, master)
+	}
+	return resp, err
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -190,4 +191,43 @@ func TestStrangers(t *testing.T) {
 			t.Error(fmt.Sprint("progress is ", off))
 		}
 	})
+}
+
+// TestUnprovedAnswers: who took the address of a replica, and has not its key, is
+// believed nothing of what he answers. On one machine nobody proves his requests, so
+// what is refused here are the answers.
+func TestUnprovedAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name, master string
+		refused      bool
+	}{{"one key", goodKey, false}, {"another key", otherKey, true}, {"no key", "", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := newPair(t)
+				p.startMaster(switchable, keyed(tt.master))
+				p.m.mustSend("T", 0, "one")
+				p.startSlave(switchable, keyed(goodKey))
+				<-time.After(3 * time.Second)
+				b, there := p.s.b, p.m.b.Addr()
+				for _, push := range []bool{false, true} {
+					a := asking{name: "broker-a", id: 1, addr: b.Addr(), slave: true, push: push}
+					if _, err := b.sync.askTables(t.Context(), there, &a, nil); errors.Is(err, errUnproved) != tt.refused || !tt.refused && err != nil {
+						t.Errorf("tables (push %t): %v", push, err)
+					}
+				}
+				for _, step := range []string{stepHello, stepAttach} {
+					text := []byte(`{"brokerName":"broker-a","brokerId":1,"addr":"` + b.Addr() + `","brokerAddr":"` + b.Addr() + `"}`)
+					if _, err := b.askProved(t.Context(), there, step, text); errors.Is(err, errUnproved) != tt.refused || !tt.refused && err != nil {
+						t.Errorf("%s: %v", step, err)
+					}
+				}
+				if end := p.s.b.store.Positions().Max; (end == 0) != tt.refused {
+					t.Errorf("the slave's log ends at %d", end)
+				}
+				if st := p.s.b.ha.slave.Status(); tt.refused && st.State != replication.Mismatch {
+					t.Errorf("%s: %s", st.State, st.Sentence)
+				}
+			})
+		})
+	}
 }

@@ -45,11 +45,11 @@ func (s *slaveSync) serve(ctx context.Context, r *remoting.Request) {
 	}
 	s.members.seen(m, s.o.Now(), s.o.Log)
 	if a.push {
-		ok(r)
+		s.replyTables(r, nil, nil)
 		return
 	}
 	head, give := s.tell(&a)
-	r.Reply(remoting.CodeSuccess, "", head, give.encode())
+	s.replyTables(r, head, give.encode())
 }
 
 // tell makes the answer.

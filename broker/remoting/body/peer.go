@@ -54,3 +54,14 @@ func ProveConn(key []byte, challenge string) string {
 func ConnProved(key []byte, challenge, proof string) bool {
 	return len(key) > 0 && challenge != "" && hmac.Equal([]byte(proof), []byte(ProveConn(key, challenge)))
 }
+
+// SignAnswer proves that an answer comes from a broker that has the key: to the request
+// that carried the proof asked, with this head and body.
+func SignAnswer(key []byte, asked, head string, payload []byte) string {
+	return peerProof(key, "answer", asked, head, payload)
+}
+
+// AnswerProved reports whether whoever answered has the key.
+func AnswerProved(key []byte, asked, head string, payload []byte, proof string) bool {
+	return len(key) > 0 && asked != "" && hmac.Equal([]byte(proof), []byte(SignAnswer(key, asked, head, payload)))
+}
