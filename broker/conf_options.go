@@ -319,6 +319,7 @@ func reloadable(value func(key string) string) Reloadable {
 		Retention:            retention(value),
 		StartAccept:          number("startAcceptSendRequestTimeStamp"),
 		ReturnZeroIfInMemory: true,
+		ClientReset:          !flag("useServerSideResetOffset"),
 		ValidateSystemTopic:  flag("validateSystemTopicWhenUpdateTopic"),
 		MixedMessageType:     flag("enableMixedMessageType"),
 		QueryMax:             int(number("maxMsgsNumBatch")),

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -23,13 +24,15 @@ type resetAdmin struct {
 	store   *store.Store
 	holds   interface{ Changed(group string) }
 	stand   *standingRef
+	live    *liveRef
+	members *subgroup.Members
 	// share brings changed progress to the replicas that are reachable, and
 	// returns when they have it or ctx ends.
 	share func(ctx context.Context)
 }
 
 func newResetAdmin(b *Broker) *resetAdmin {
-	return &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand,
+	return &resetAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, store: b.store, holds: b.holds, stand: &b.stand, live: &b.live, members: b.members,
 		share: func(ctx context.Context) {
 			if b.shareProgress != nil {
 				b.shareProgress(ctx)
@@ -41,7 +44,7 @@ func newResetAdmin(b *Broker) *resetAdmin {
 // does not answer learns of it later, and the reset wins there all the same.
 const shareWait = 3 * time.Second
 
-// run serves 222 in RocketMQ's server mode (useServerSideResetOffset, its default):
+// run serves 222. In RocketMQ's server mode (useServerSideResetOffset, its default)
 // the targets are stored with a new generation and the mark that no pull has seen
 // them, on disk and on the replicas, before the answer. The next pull of each
 // queue is answered OFFSET_RESET, and commits from before it are held back.
@@ -64,7 +67,11 @@ func (a *resetAdmin) run(ctx context.Context, r *remoting.Request) {
 		r.Reply(remoting.CodeSubscriptionGroupNotExist, fmt.Sprintf("Group %s does not exist", h.Group), nil, nil)
 		return
 	}
-	targets, refusal := a.targets(&h, t)
+	if a.live.Load().ClientReset {
+		a.push(r, &h, t)
+		return
+	}
+	targets, refusal := a.targets(&h, t, t.ReadQueueNums)
 	if refusal != "" {
 		r.Reply(remoting.CodeSystemError, refusal, nil, nil)
 		return
@@ -87,8 +94,8 @@ func (a *resetAdmin) run(ctx context.Context, r *remoting.Request) {
 
 // targets is where each queue goes: the offset asked for, or what was stored at
 // the time asked for (negative: the end). refusal says what is wrong with it.
-func (a *resetAdmin) targets(h *header.ResetOffset, t *topic.Config) (_ map[int32]int64, refusal string) {
-	first, last := int32(0), t.ReadQueueNums-1
+func (a *resetAdmin) targets(h *header.ResetOffset, t *topic.Config, queues int32) (_ map[int32]int64, refusal string) {
+	first, last := int32(0), queues-1
 	one := h.HasQueueID && h.QueueID >= 0
 	if one {
 		if h.QueueID > last {
@@ -116,4 +123,55 @@ func (a *resetAdmin) targets(h *header.ResetOffset, t *topic.Config) (_ map[int3
 		}
 	}
 	return targets, ""
+}
+
+// oldestReset is the version of the first clients that take a reset (V3_0_7_SNAPSHOT).
+const oldestReset = 28
+
+// push serves 222 with useServerSideResetOffset=false, as all of 4.x did: nothing is
+// stored here, but every member is told (220) where to go on, and commits that itself.
+// Without force nobody goes forward. RocketMQ moves all queues by the time, whatever
+// single queue was asked for; here it is that one.
+func (a *resetAdmin) push(r *remoting.Request, h *header.ResetOffset, t *topic.Config) {
+	targets, refusal := a.targets(h, t, t.WriteQueueNums)
+	if refusal != "" {
+		r.Reply(remoting.CodeSystemError, refusal, nil, nil)
+		return
+	}
+	out := body.ResetOffset{OffsetTable: make(map[body.MessageQueue]int64, len(targets))}
+	for queue, target := range targets {
+		at, has := a.offsets.Query([]byte(h.Group), []byte(h.Topic), queue)
+		if !has {
+			r.Reply(remoting.CodeSystemError, fmt.Sprintf("The consumer group <%s> not exist: it has no progress in queue %d of topic %s", h.Group, queue, h.Topic), nil, nil)
+			return
+		}
+		if !h.Force {
+			target = min(target, at)
+		}
+		out.OffsetTable[body.MessageQueue{Topic: h.Topic, BrokerName: a.here.name, QueueID: queue}] = max(target, 0)
+	}
+	v := a.members.Group(h.Group)
+	if v == nil || len(v.Clients) == 0 {
+		r.Reply(remoting.CodeConsumerNotOnline, fmt.Sprintf("Consumer not online, so can not reset offset, Group: %s Topic: %s Timestamp: %d", h.Group, h.Topic, h.Timestamp), nil, nil)
+		return
+	}
+	for _, c := range v.Clients { // before any is told
+		if c.Version < oldestReset {
+			r.Reply(remoting.CodeSystemError, fmt.Sprintf("the client does not support this feature. version=%d: %s is older than V3_0_7_SNAPSHOT", c.Version, c.ClientID), nil, nil)
+			return
+		}
+	}
+	ext := map[string]string{"topic": h.Topic, "group": h.Group, "timestamp": strconv.FormatInt(h.Timestamp, 10), "isForce": "false", "queueId": "-1"}
+	text := out.Encode()
+	for _, c := range v.Clients {
+		told := text
+		if c.Language == "CPP" {
+			told = out.EncodeCPP()
+		}
+		if err := c.Peer.Notify(remoting.ReqResetConsumerClientOffset, ext, told); err != nil {
+			r.Reply(remoting.CodeSystemError, fmt.Sprintf("the member %s could not be told of the reset, others may have been; repeat it: %v", c.ClientID, err), nil, nil)
+			return
+		}
+	}
+	r.Reply(remoting.CodeSuccess, notSet, nil, text)
 }

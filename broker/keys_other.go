@@ -179,7 +179,7 @@ var otherKeys = []keyGroup{
 		keys: `
 			broadcastOffsetExpireMaxSecond s 300, broadcastOffsetExpireSecond s 120, enableBroadcastOffsetStore bool true,
 			estimateAccumulation bool true, expectConsumerNumUseFilter int 32, filterDataCleanTimeSpan long 86400000,
-			maxErrorRateOfBloomFilter int 20, useServerSideResetOffset bool true
+			maxErrorRateOfBloomFilter int 20
 		`,
 	},
 	{

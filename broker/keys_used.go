@@ -117,6 +117,7 @@ var usedKeys = []Key{
 	{Name: "reviveQueueNum", Kind: Int, Default: "8", Min: 1, Max: 1024, Section: "topics", Text: "Queues of the system topic that POP consumers revive messages from."},
 	{Name: "rejectTransactionMessage", Kind: Bool, Default: "false", Applies: Live, Section: "topics", Text: "Refuse transactional messages."},
 	{Name: "notifyConsumerIdsChangedEnable", Kind: Bool, Default: "true", Applies: Live, Section: "topics", Text: "Tell the members of a group when one joins or leaves."},
+	{Name: "useServerSideResetOffset", Kind: Bool, Default: "true", Applies: Live, Section: "topics", Text: "Carry out resets of a group here; false: tell its members, as RocketMQ 4 did."},
 	{Name: "validateSystemTopicWhenUpdateTopic", Kind: Bool, Default: "true", Applies: Live, Section: "topics", Text: "Refuse admin changes to system topics."},
 	{Name: "enableMixedMessageType", Kind: Bool, Default: "false", Applies: Live, Section: "topics", Text: "Allow topics of message.type MIXED."},
 	{Name: "timerWheelEnable", Kind: Bool, Default: "true", Section: "timer", Text: "Keep the system topic of timer messages; their delivery is not built yet."},

@@ -95,6 +95,7 @@ type Reloadable struct {
 	Region               string          // regionId
 	Retention            store.Retention // what is deleted and when; the zero value means RocketMQ's
 	StartAccept          int64           // startAcceptSendRequestTimeStamp, ms
+	ClientReset          bool            // useServerSideResetOffset=false: the members of a group carry a reset out
 	ValidateSystemTopic  bool            // validateSystemTopicWhenUpdateTopic
 	MixedMessageType     bool            // enableMixedMessageType
 	QueryMax             int             // maxMsgsNumBatch, messages found by a key
