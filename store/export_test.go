@@ -96,6 +96,9 @@ func (s *Store) Kill() error { return s.lock.Close() }
 // AppendJoined appends small batches together, as AppendAll does with those that
 // several connections have at one time, and says whether it could.
 func (s *Store) AppendJoined(all ...*Batch) bool {
+	for _, b := range all {
+		b.joined.done.Store(false)
+	}
 	s.appendMu.Lock()
 	s.appendJoined(all)
 	s.appendMu.Unlock()

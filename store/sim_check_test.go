@@ -32,6 +32,7 @@ func (w *sim) read(f func()) {
 //   - none is there twice, none that a crash or a deletion took comes back
 //   - the queues are what the log gives, read here by other code: each record at the
 //     number it states, no number twice, none missing but of what a power loss took
+//   - in the log, those of each connection are in the order in which it sent them
 //   - every message is found by its key, once
 //   - config files hold the newest version that was saved, or one that was being saved
 func (w *sim) check() {
@@ -112,8 +113,13 @@ type simQueue struct {
 // checkQueues compares queues and log, and returns the messages that consumers see.
 func (w *sim) checkQueues(log []record.View) map[int]record.View {
 	rebuilt := map[simQueue][]record.View{}
+	var last [simConnections]int
 	for _, v := range log {
 		x := w.known(v)
+		if x.id <= last[x.sender] {
+			w.fail("%v of connection %d lies behind its message %d", x, x.sender, last[x.sender])
+		}
+		last[x.sender] = x.id
 		if x.epoch == w.epochs[x.topic] {
 			k := simQueue{x.topic, x.queue}
 			rebuilt[k] = append(rebuilt[k], v)

@@ -20,8 +20,10 @@ import (
 	"mqctl/store/vfs"
 )
 
+const simDefault = 2000
+
 var (
-	simSeeds = flag.Int("sim.seeds", 2000, "seeds of the simulation of crashes")
+	simSeeds = flag.Int("sim.seeds", simDefault, "seeds of the simulation of crashes")
 	simFrom  = flag.Int64("sim.from", 0, "the first of them")
 	simSeed  = flag.Int64("sim.seed", -1, "run one seed of it, and say what happens")
 )
@@ -39,7 +41,26 @@ var (
 //   - an answer before the flush (Store.WaitFlushed): 0
 //   - a rename before the sync of the file: progress (writeProgress) 5, tables (table.File.Save) 0
 //   - a snapshot of the queues before their units (Store.keepOnce): 1
-func TestCrashSim(t *testing.T) {
+func TestCrashSim(t *testing.T) { simulate(t, "TestCrashSim", 0) }
+
+// TestJoinedCrashSim is the same with several connections, whose small sends are written to the
+// log together (join.go): none of them is lost, none is there twice, and those of each
+// connection keep their order. It finds these mutations, with the first seed:
+//
+//   - a joint write that fails counts as done (Store.appendJoined): 28
+//   - the numbers of one that fails are not taken back: 28
+//   - only the first batch of it is dispatched: 1
+func TestJoinedCrashSim(t *testing.T) { simulate(t, "TestJoinedCrashSim", simConnections) }
+
+// simConnections is how many connections send together at most.
+const simConnections = 4
+
+func simulate(t *testing.T, name string, connections int) {
+	newSim := func(seed uint64, talk bool) *sim {
+		w := newSim(seed, talk)
+		w.connections = connections
+		return w
+	}
 	if *simSeed >= 0 {
 		w := newSim(uint64(*simSeed), true)
 		if err := w.run(); err != nil {
@@ -49,6 +70,9 @@ func TestCrashSim(t *testing.T) {
 		return
 	}
 	n := int64(*simSeeds)
+	if n == simDefault && connections > 0 {
+		n /= 4
+	}
 	if testing.Short() || raceDetector {
 		n /= 10
 	}
@@ -62,7 +86,9 @@ func TestCrashSim(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := next.Add(1) - 1; seed < end && !t.Failed(); seed = next.Add(1) - 1 {
-				simFailure(t, uint64(seed), newSim(uint64(seed), false).run())
+				if err := newSim(uint64(seed), false).run(); err != nil {
+					simFailure(t, name, newSim(uint64(seed), true), uint64(seed), err)
+				}
 			}
 		})
 	}
@@ -70,23 +96,20 @@ func TestCrashSim(t *testing.T) {
 }
 
 // simFailure repeats a seed that failed, to tell its story.
-func simFailure(t *testing.T, seed uint64, err error) {
-	if err == nil {
-		return
-	}
-	w := newSim(seed, true)
+func simFailure(t *testing.T, name string, w *sim, seed uint64, err error) {
 	again := w.run()
 	if again == nil || again.Error() != err.Error() {
 		t.Errorf("seed %d is not repeatable: it failed with %q, now with %q", seed, err, again)
 	}
 	story := w.trace[max(0, len(w.trace)-60):]
-	t.Errorf("seed %d: %v\nagain: go test ./store -run 'TestCrashSim$' -sim.seed=%d -v\n%s", seed, err, seed, strings.Join(story, "\n"))
+	t.Errorf("seed %d: %v\nagain: go test ./store -run '%s$' -sim.seed=%d -v\n%s", seed, err, name, seed, strings.Join(story, "\n"))
 }
 
 // TestCrashSimIsRepeatable: a seed means one history, to the last operation.
 func TestCrashSimIsRepeatable(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := newSim(seed, true), newSim(seed, true)
+		a.connections, b.connections = int(seed%2)*simConnections, int(seed%2)*simConnections
 		if err := errors.Join(a.run(), b.run()); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -99,6 +122,7 @@ func TestCrashSimIsRepeatable(t *testing.T) {
 // simMsg is one message that was given to the store.
 type simMsg struct {
 	id      int
+	sender  int // the connection it came by
 	topic   string
 	queue   int32
 	tag     string
@@ -130,11 +154,13 @@ type sim struct {
 	talk  bool
 	trace []string
 
+	connections int // that send together; 0: one sends alone
+
 	mem   *vfs.Mem
 	inj   *vfs.Injector
 	o     store.Options
 	s     *store.Store
-	b     store.Batch
+	b     [simConnections]store.Batch
 	clock time.Time
 	pid   int
 
@@ -476,21 +502,39 @@ func (w *sim) openAgain() {
 
 // send appends a burst with single messages and client batches.
 func (w *sim) send() {
-	w.b.Reset()
-	first := len(w.msgs)
-	for range 1 + w.rng.IntN(5) {
+	if w.connections > 0 && w.rng.IntN(4) > 0 {
+		w.sendJoined()
+		return
+	}
+	first := w.fill(0, 5)
+	w.say("send %d", len(w.msgs)-first)
+	w.s.AppendAll(&w.b[0])
+	w.answered(0, first)
+}
+
+// fill makes the next batch of a connection, of up to most messages or client batches, and
+// returns which message is the first of it.
+func (w *sim) fill(sender, most int) (first int) {
+	b := &w.b[sender]
+	b.Reset()
+	first = len(w.msgs)
+	for range 1 + w.rng.IntN(most) {
 		topic, id := simTopics[w.rng.IntN(len(simTopics))], int32(w.rng.IntN(2))
 		n, group := 1, int32(0)
 		if topic != simBundles && w.rng.IntN(4) == 0 {
-			n, group = 1+w.rng.IntN(4), int32(len(w.b.Items)+1)
+			n, group = 1+w.rng.IntN(4), int32(len(b.Items)+1)
 		}
 		for range n {
-			w.add(topic, id, group)
+			w.add(sender, topic, id, group)
 		}
 	}
-	w.say("send %d", len(w.msgs)-first)
-	w.s.AppendAll(&w.b)
-	end := w.b.End()
+	return first
+}
+
+// answered notes what became of a connection's batch, after the flush that it waits for.
+func (w *sim) answered(sender, first int) {
+	b := &w.b[sender]
+	end := b.End()
 	st := store.PutOK
 	if w.o.SyncFlush && end > 0 {
 		done := make(chanWaiter, 1)
@@ -500,8 +544,8 @@ func (w *sim) send() {
 	if w.dead != nil {
 		return
 	}
-	for i := range w.b.Items {
-		it, m := &w.b.Items[i], w.msgs[first+i]
+	for i := range b.Items {
+		it, m := &b.Items[i], w.msgs[first+i]
 		if it.Status != store.PutOK {
 			continue
 		}
@@ -509,12 +553,44 @@ func (w *sim) send() {
 		m.acked = st == store.PutOK
 		m.durable = m.acked && w.o.SyncFlush
 	}
-	w.say("  %d to %d, %v, %v", first+1, len(w.msgs), w.b.Items[0].Status, st)
+	w.say("  %d to %d, %v, %v", first+1, first+len(b.Items), b.Items[0].Status, st)
 	w.flushed()
 }
 
-func (w *sim) add(topic string, id, group int32) {
-	m := &simMsg{id: len(w.msgs) + 1, topic: topic, queue: id, epoch: w.epochs[topic], tag: fmt.Sprint("t", w.rng.IntN(5)), count: 1}
+// sendJoined appends small batches of several connections in one write. Those for which there is
+// no room are appended one by one, as a connection does that finds its batch not done.
+func (w *sim) sendJoined() {
+	n := 2 + w.rng.IntN(w.connections-1)
+	var first [simConnections]int
+	var all []*store.Batch
+	for sender := range n {
+		first[sender] = w.fill(sender, 2)
+		all = append(all, &w.b[sender])
+	}
+	fails := w.rng.IntN(40) == 0
+	if fails {
+		w.faulty = true
+		err := []error{syscall.ENOSPC, syscall.EIO}[w.rng.IntN(2)]
+		w.inj.Fail(vfs.Fault{Op: vfs.OpWrite, Path: "commitlog", Err: err, Left: 1, Partial: w.rng.IntN(2) * w.rng.IntN(2000)})
+	}
+	w.say("send %d of %d connections", len(w.msgs)-first[0], n)
+	if w.s.Writable() != nil || !w.s.AppendJoined(all...) {
+		w.say("  one by one")
+		for _, b := range all {
+			w.s.AppendAll(b)
+		}
+	}
+	for _, sender := range w.rng.Perm(n) { // whoever is told first
+		w.answered(sender, first[sender])
+	}
+	if fails && w.rng.IntN(2) == 0 {
+		w.say("  the disk has space again")
+		w.s.CheckDisk()
+	}
+}
+
+func (w *sim) add(sender int, topic string, id, group int32) {
+	m := &simMsg{id: len(w.msgs) + 1, sender: sender, topic: topic, queue: id, epoch: w.epochs[topic], tag: fmt.Sprint("t", w.rng.IntN(5)), count: 1}
 	w.msgs = append(w.msgs, m)
 	body := fmt.Sprintf("%d %s", m.id, strings.Repeat("x", w.rng.IntN(400)))
 	key := fmt.Sprintf("u%d", m.id)
@@ -525,10 +601,10 @@ func (w *sim) add(topic string, id, group int32) {
 		m.count = int64(n)
 		d.SysFlag |= record.FlagInnerBatch | record.FlagUnwrap
 		d.Properties = store.AppendInner(d.Properties, n)
-		w.b.AddInner(w.s, q, d, nil, n)
+		w.b[sender].AddInner(w.s, q, d, nil, n)
 		return
 	}
-	w.b.Add(w.s, q, d, group)
+	w.b[sender].Add(w.s, q, d, group)
 }
 
 // flushed notes what the store says is on disk.
