@@ -5,7 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"time"
 
+	"mqctl/broker/delay"
 	"mqctl/store/inspect"
 	"mqctl/store/vfs"
 )
@@ -31,6 +33,35 @@ func changesStore(own ...flagSpec) []flagSpec {
 		flagSpec{key: "dry-run", kind: kindBool, env: []string{"MQCTL_DRY_RUN"}, help: "say what would be done, write nothing"},
 		flagSpec{key: "yes", letter: "y", kind: kindBool, env: []string{"MQCTL_YES"}, help: "do not ask"},
 	)...)
+}
+
+// configFlag is the flag of commands that make queue entries: those of delayed messages have
+// the time at which they are due.
+func configFlag() flagSpec {
+	return flagSpec{key: "config", letter: "c", meta: "FILE", complete: "file", help: "the broker's file, for messageDelayLevel (default: what the store's own settings say)"}
+}
+
+// delayLevels are those of the broker whose folder it is: of its file, or of what admin
+// tools saved in the folder. A warning says that the latter cannot be read.
+func (c *call) delayLevels(dir string) (levels []time.Duration, warn *Message, err error) {
+	if c.str("config") != "" {
+		cfg, err := storeConfig(c, dir, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		levels, err = delay.ParseLevels(cfg.Value("messageDelayLevel"))
+		return levels, nil, err
+	}
+	cfg, err := storeConfig(c, dir, vfs.OS{})
+	if err == nil {
+		levels, err = delay.ParseLevels(cfg.Value("messageDelayLevel"))
+	}
+	if err != nil {
+		m := warning("DEFAULT_DELAY_LEVELS", dir, "the broker's settings cannot be read (%v): delayed messages get the usual levels", oneLine(err.Error()))
+		m.Try = []string{"--config FILE"}
+		return nil, &m, nil
+	}
+	return levels, nil, nil
 }
 
 // storeCommands are the commands on a store folder whose broker is stopped.

@@ -75,6 +75,7 @@ func storeImportCommand() *command {
 			flagSpec{key: "file", letter: "f", meta: "FILE", complete: "file", help: "the archive to read, - for stdin"},
 			flagSpec{key: "again", kind: kindBool, help: "also an archive that was imported before"},
 			flagSpec{key: "index-entries", kind: kindInt, min: 2, max: 1 << 30, meta: "N", help: "maxIndexNum (default: learned from the index)"},
+			configFlag(),
 		),
 		view: archiveView(),
 	}
@@ -260,6 +261,9 @@ func runStoreImport(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{change: &change{DryRun: c.dryRun()}}
+	if p.warn != nil {
+		r.warn(*p.warn)
+	}
 	open := func() (io.Reader, error) { return c.io.In, nil }
 	what := "the archive on stdin"
 	if file != "-" {
@@ -303,6 +307,7 @@ func runStoreImport(ctx context.Context, c *call) (*result, error) {
 // importPlan is where an import goes.
 type importPlan struct {
 	opt   store.Options
+	warn  *Message
 	known map[string]bool
 }
 
@@ -317,6 +322,9 @@ func (c *call) importTarget() (*importPlan, error) {
 		Dir: s.dir, CommitLogDir: c.str("commit-log"), Log: slog.New(slog.DiscardHandler),
 		IndexSlots: int(c.whole("index-slots")), IndexEntries: int(c.whole("index-entries")),
 	}}
+	if p.opt.DelayLevels, p.warn, err = c.delayLevels(s.dir); err != nil {
+		return nil, err
+	}
 	files, err := s.IndexFiles()
 	if err != nil {
 		return nil, notStore(s.dir, err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mqctl/store"
 	"mqctl/store/inspect"
@@ -31,10 +32,11 @@ type repairItem struct {
 func storeRepairCommand() *command {
 	return &command{
 		path: "store repair", summary: "take damage out of a store, keeping a copy", args: "DIR", min: 1, max: 1, argFrom: "file", attrs: local | mutates | destructive,
-		run: runStoreRepair, schema: "mqctl.store.repair/v1", exits: []int{ExitNotFound, ExitAborted, ExitStoreInUse, ExitStoreDamaged},
+		run: runStoreRepair, schema: "mqctl.store.repair/v1", exits: []int{ExitNotFound, ExitAborted, ExitBadConfig, ExitStoreInUse, ExitStoreDamaged},
 		examples: []string{"mqctl store repair /data/mq/broker-a --dry-run", "mqctl store repair /data/mq/broker-a", "mqctl store repair /data/mq/broker-a --fill --yes"},
 		flags: changesStore(
 			flagSpec{key: "fill", kind: kindBool, help: "write fillers over damaged parts of the log, so that RocketMQ too reads on behind them"},
+			configFlag(),
 		),
 		view: view{
 			item: repairItem{}, name: func(item any) string { return item.(*repairItem).File },
@@ -58,6 +60,8 @@ type repairPlan struct {
 	left   []inspect.Found // damage that no repair takes away
 	slots  [2]int          // of the index files that are there
 	log    string
+	levels []time.Duration // messageDelayLevel
+	warn   *Message
 }
 
 func runStoreRepair(ctx context.Context, c *call) (*result, error) {
@@ -68,6 +72,9 @@ func runStoreRepair(ctx context.Context, c *call) (*result, error) {
 	r := &result{change: &change{DryRun: c.dryRun()}, empty: "there is nothing to repair"}
 	for _, it := range p.items {
 		r.add(it)
+	}
+	if p.warn != nil && len(p.items) > 0 {
+		r.warn(*p.warn)
 	}
 	defer func() {
 		for _, f := range p.left {
@@ -106,6 +113,9 @@ func (c *call) planRepair(ctx context.Context) (*repairPlan, error) {
 	}
 	defer s.close()
 	p := &repairPlan{dir: s.dir, log: c.str("commit-log")}
+	if p.levels, p.warn, err = c.delayLevels(s.dir); err != nil {
+		return nil, err
+	}
 	_, err = s.Verify(ctx, func(f inspect.Found) { p.take(f, c.on("fill")) })
 	bar.end()
 	if err != nil {
@@ -260,7 +270,7 @@ func (c *call) applyRepair(p *repairPlan, r *result) error {
 
 // repairLog opens the store as a start would and fills the holes of its log.
 func (c *call) repairLog(p *repairPlan) error {
-	o := store.Options{Dir: p.dir, CommitLogDir: p.log, CutFiles: p.cut, Log: slog.New(slog.DiscardHandler), IndexSlots: p.slots[0], IndexEntries: p.slots[1]}
+	o := store.Options{Dir: p.dir, CommitLogDir: p.log, CutFiles: p.cut, Log: slog.New(slog.DiscardHandler), DelayLevels: p.levels, IndexSlots: p.slots[0], IndexEntries: p.slots[1]}
 	known, err := store.ReadHoles(o)
 	if err == nil && !p.known(known) {
 		// Damage in a part of the log that no start has read since.

@@ -63,6 +63,26 @@ func refuseShown(pair string) error {
 	return m
 }
 
+// storeConfig is the configuration of the broker of a folder, as far as --config, the
+// environment and, with fsys, what is saved in the folder tell it.
+func storeConfig(c *call, dir string, fsys vfs.FS) (*broker.Config, error) {
+	in := broker.ConfigInput{
+		Env: os.Environ(), HomeDir: c.io.Env("HOME"), HostName: "localhost", LocalIP: localIP(), CPUs: runtime.NumCPU(), FS: fsys,
+		Flags: map[string]string{"storePathRootDir": dir},
+	}
+	var err error
+	if in.File = c.str("config"); in.File != "" {
+		if in.Data, err = readConfigFile(in.File); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := broker.LoadConfig(in)
+	if err != nil {
+		return nil, badConfig(err)
+	}
+	return cfg, nil
+}
+
 func readConfigFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err == nil && info.Size() > maxConfigFile {
