@@ -37,6 +37,7 @@ type call struct {
 	p       *printer
 	begun   time.Time
 	client  *admin.Client
+	memo    memo
 	ctx     context.Context //nolint:containedctx // of the run, for questions: Ctrl-C ends them
 
 	outFile  string              // of commands that write one: what -o named

@@ -229,7 +229,10 @@ func (s state) seen(now state) state {
 // whereNow finds the broker of an audit record at its present address.
 func (c *call) whereNow(ctx context.Context, t auditThing) admin.Target {
 	if t.Target != t.Addr && !admin.IsAddress(t.Target) {
-		if found, err := c.client.Targets(ctx, admin.Selector{Broker: t.Target}); err == nil && len(found) == 1 {
+		found, err := recall(&c.memo, "", "target/"+t.Target, func() ([]admin.Target, error) {
+			return c.client.Targets(ctx, admin.Selector{Broker: t.Target})
+		})
+		if err == nil && len(found) == 1 {
 			return found[0]
 		}
 	}

@@ -34,6 +34,7 @@ func (c *call) groupEdit(it *groupSetItem) *edit {
 			err := c.writeGroup(ctx, it)
 			return it.Applied, err
 		},
+		verify: func(ctx context.Context) error { return c.verifyGroup(ctx, it) },
 		revert: func(ctx context.Context) error {
 			if it.before == nil {
 				if err := c.client.DeleteGroup(ctx, it.Addr, it.after.GroupName, false); err != nil {

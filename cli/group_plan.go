@@ -291,7 +291,7 @@ func (c *call) groupsNow(ctx context.Context, targets []admin.Target, name strin
 	})
 }
 
-// write sends the group and reads it back.
+// writeGroup sends the group.
 func (c *call) writeGroup(ctx context.Context, it *groupSetItem) error {
 	send := it.after
 	send.Attributes = map[string]string{} // on the wire these are changes, and there are none
@@ -299,20 +299,24 @@ func (c *call) writeGroup(ctx context.Context, it *groupSetItem) error {
 		return err
 	}
 	it.Applied = true
-	var last error
-	ok, err := until(ctx, c.patience(), func(ctx context.Context) (bool, error) {
-		last = c.verifyGroup(ctx, it)
-		return last == nil, last
-	})
-	if ok {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // verifyGroup reads a written group back.
 func (c *call) verifyGroup(ctx context.Context, it *groupSetItem) error {
-	all, _, err := c.client.Groups(ctx, it.Addr)
+	_, err := until(ctx, c.patience(), func(ctx context.Context) (bool, error) {
+		err := c.groupShows(ctx, it)
+		if err != nil {
+			c.memo.forget(it.Addr)
+		}
+		return err == nil, err
+	})
+	return err
+}
+
+// groupShows compares a written group with what its broker has.
+func (c *call) groupShows(ctx context.Context, it *groupSetItem) error {
+	all, err := c.groupsOf(ctx, it.Addr)
 	if err != nil {
 		return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", it.target, err)
 	}

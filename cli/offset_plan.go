@@ -187,7 +187,7 @@ func parseQueueOffsets(list []string) (*offsetTarget, error) {
 // groupAt reads a group's progress in topics at one broker. Without topics
 // they are those that the group has progress in.
 func (c *call) groupAt(ctx context.Context, t admin.Target, group string, topics []string) (*groupState, error) {
-	all, _, err := c.client.Groups(ctx, t.Addr)
+	all, err := c.groupsOf(ctx, t.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (c *call) groupAt(ctx context.Context, t admin.Target, group string, topics
 	}
 	out.online = err == nil && len(conns.Connections) > 0
 	if out.online {
-		cfg, err := c.client.BrokerConfig(ctx, t.Addr)
+		cfg, err := c.keptConfig(ctx, t.Addr)
 		if err != nil {
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func progressTopics(s *admin.ConsumeStats) []string {
 // queuesAt reads the queues of a topic with a group's stored offsets; none
 // where the broker has no such topic.
 func (c *call) queuesAt(ctx context.Context, t admin.Target, group, topic string) ([]queueState, error) {
-	stats, err := c.client.TopicStats(ctx, t.Addr, topic)
+	stats, err := c.topicStatsOf(ctx, t.Addr, topic)
 	var missing *admin.NotFound
 	if errors.As(err, &missing) {
 		return nil, nil
@@ -279,7 +279,8 @@ func moveOf(group string, t admin.Target, q *queueState, after int64, online boo
 // cannot be taken away again: brokers know no such request.
 func (c *call) offsetEdit(it *offsetMoveItem) *edit {
 	e := &edit{target: it.target, items: []any{it}, same: !it.Changed,
-		write: func(ctx context.Context) (bool, error) { return c.moveOffset(ctx, it) },
+		write:  func(ctx context.Context) (bool, error) { return c.moveOffset(ctx, it) },
+		verify: func(ctx context.Context) error { return c.verifyOffset(ctx, it) },
 		things: func() []auditThing {
 			return []auditThing{{Target: it.target.String(), Addr: it.target.Addr, Key: offsetKey(it.Group, it.Topic, it.QueueID),
 				Before: rawJSON(it.Before), After: rawJSON(it.After)}}
@@ -289,6 +290,9 @@ func (c *call) offsetEdit(it *offsetMoveItem) *edit {
 			back := *it
 			back.After, back.Before = *it.Before, &it.After
 			if _, err := c.moveOffset(ctx, &back); err != nil {
+				return err
+			}
+			if err := c.verifyOffset(ctx, &back); err != nil {
 				return err
 			}
 			it.Applied, it.Verified = false, false
@@ -305,7 +309,7 @@ func offsetKey(group, topic string, queue int32) string {
 	return fmt.Sprintf("offset/%s/%s/%d", group, topic, queue)
 }
 
-// moveOffset writes one offset by the method planned and reads it back. When
+// moveOffset writes one offset by the method planned. When
 // the clients have gone meanwhile, the value is stored instead.
 func (c *call) moveOffset(ctx context.Context, it *offsetMoveItem) (sent bool, err error) {
 	if it.Method == methodOnline {
@@ -330,12 +334,17 @@ func (c *call) moveOffset(ctx context.Context, it *offsetMoveItem) (sent bool, e
 		return false, err
 	}
 	it.Applied = true
+	return true, nil
+}
+
+// verifyOffset reads a written offset back.
+func (c *call) verifyOffset(ctx context.Context, it *offsetMoveItem) error {
 	var last error
 	patience := max(c.patience(), offsetPatience)
 	if it.whole != nil {
 		patience = max(patience, clientPatience)
 	}
-	ok, err := until(ctx, patience, func(ctx context.Context) (bool, error) {
+	_, err := until(ctx, patience, func(ctx context.Context) (bool, error) {
 		got, stored, err := c.client.ConsumerOffset(ctx, it.target.Addr, it.Group, it.Topic, it.QueueID)
 		switch {
 		case err != nil:
@@ -351,10 +360,7 @@ func (c *call) moveOffset(ctx context.Context, it *offsetMoveItem) (sent bool, e
 		}
 		return false, last
 	})
-	if ok {
-		return true, nil
-	}
-	return true, err
+	return err
 }
 
 // How long an offset that was written may take to show. A client that is told

@@ -16,7 +16,7 @@ import (
 )
 
 // startHere runs "broker start" inside the test and returns its ready line.
-func startHere(t *testing.T) readyItem {
+func startHere(t testing.TB) readyItem {
 	t.Helper()
 	dir := t.TempDir()
 	port, err := freePorts()

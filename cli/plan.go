@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"mqctl/cli/admin"
 )
@@ -20,9 +21,12 @@ type edit struct {
 	target admin.Target
 	items  []any // what the result says about it; write and revert keep them true
 	same   bool  // the target has the values already
-	// write changes the target and reads it back. sent says that the target may
+	// write changes the target. sent says that the target may
 	// have the change, whatever err is.
 	write func(ctx context.Context) (sent bool, err error)
+	// verify reads the change back, after other edits of the target were written
+	// too; nil: write has done it.
+	verify func(ctx context.Context) error
 	// revert puts the previous value back, for --on-error rollback.
 	revert func(ctx context.Context) error
 	// things is what the change did, for the audit file.
@@ -156,30 +160,53 @@ func (c *call) writeAll(ctx context.Context, edits []*edit) {
 	close(next)
 	var (
 		wg      sync.WaitGroup
-		mu      sync.Mutex
-		stopped bool
+		stopped atomic.Bool
 	)
+	failed := func(e *edit) {
+		if e.err != nil && !goOn {
+			stopped.Store(true)
+		}
+	}
 	for range min(max(1, int(c.whole("parallel"))), len(order)) {
 		wg.Go(func() {
 			for part := range next {
-				for _, e := range part {
-					mu.Lock()
-					halt := stopped
-					mu.Unlock()
-					if halt && !e.same || ctx.Err() != nil {
-						continue
-					}
-					c.writeOne(ctx, e)
-					if e.err != nil && !goOn {
-						mu.Lock()
-						stopped = true
-						mu.Unlock()
-					}
-				}
+				c.writePart(ctx, part, stopped.Load, failed)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// writePart writes the edits of one target in batches, each twice as long as
+// the one before, and reads a batch back when it is written: what a broker tells
+// only as a whole, its table of groups, is read a few times and not once for
+// each group, and a broker that does not keep what it took is noticed at once.
+func (c *call) writePart(ctx context.Context, part []*edit, halted func() bool, note func(*edit)) {
+	for size := 1; len(part) > 0; size *= 2 {
+		batch := part[:min(size, len(part))]
+		part = part[len(batch):]
+		for _, e := range batch {
+			if halted() && !e.same || ctx.Err() != nil {
+				continue
+			}
+			c.writeOne(ctx, e)
+			note(e)
+		}
+		for _, e := range batch {
+			if e.sent && e.err == nil && e.verify != nil {
+				c.verifyOne(ctx, e)
+				note(e)
+			}
+		}
+	}
+}
+
+// verifyOne reads back what was written, also when the user interrupts.
+func (c *call) verifyOne(ctx context.Context, e *edit) {
+	steadily, done := steady(ctx)
+	defer done()
+	e.err = e.verify(steadily)
+	e.ok = e.err == nil
 }
 
 // writeOne finishes what it has begun even when the user interrupts.
@@ -192,6 +219,7 @@ func (c *call) writeOne(ctx context.Context, e *edit) {
 	defer done()
 	e.sent, e.err = e.write(steadily)
 	e.ok = e.err == nil
+	c.memo.forget(e.target.Addr)
 }
 
 // rollBack puts back what was changed before a failure, the last change first.

@@ -154,7 +154,7 @@ func (c *call) readThing(ctx context.Context, t admin.Target, key string) (state
 		}
 		return stateOf(viewOfTopic(*cfg)), nil
 	case kindGroup:
-		all, _, err := c.client.Groups(ctx, t.Addr)
+		all, err := c.groupsOf(ctx, t.Addr)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ func (c *call) readThing(ctx context.Context, t admin.Target, key string) (state
 		}
 		return stateOf(n), nil
 	case kindConfig:
-		cfg, err := c.client.BrokerConfig(ctx, t.Addr)
+		cfg, err := c.keptConfig(ctx, t.Addr)
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +267,7 @@ func (c *call) putOffsetState(ctx context.Context, t admin.Target, name string, 
 		return fmt.Errorf("%v is no offset", after[valueField])
 	}
 	if conns, err := c.client.ConsumerConnections(ctx, t.Addr, group); err == nil && len(conns.Connections) > 0 {
-		if cfg, err := c.client.BrokerConfig(ctx, t.Addr); err == nil && cfg.Values["useServerSideResetOffset"] == "true" {
+		if cfg, err := c.keptConfig(ctx, t.Addr); err == nil && cfg.Values["useServerSideResetOffset"] == "true" {
 			_, err := c.client.ResetOffset(ctx, t.Addr, group, topicName, queue, n, -1)
 			return err
 		}
@@ -341,8 +341,9 @@ func (c *call) thingEdit(it *planItem) *edit {
 				return false, err
 			}
 			it.Applied = true
-			return true, c.verifyThing(ctx, it)
+			return true, nil
 		},
+		verify: func(ctx context.Context) error { return c.verifyThing(ctx, it) },
 		revert: func(ctx context.Context) error {
 			err := c.writeThing(ctx, it.target, it.key, it.after, it.before)
 			if err == nil {
@@ -359,10 +360,14 @@ func (c *call) thingEdit(it *planItem) *edit {
 func (c *call) shownAs(plan *planItem, item any, sync func()) *edit {
 	e := c.thingEdit(plan)
 	e.items = []any{item}
-	write, revert := e.write, e.revert
+	write, verify, revert := e.write, e.verify, e.revert
 	e.write = func(ctx context.Context) (bool, error) {
 		defer sync()
 		return write(ctx)
+	}
+	e.verify = func(ctx context.Context) error {
+		defer sync()
+		return verify(ctx)
 	}
 	e.revert = func(ctx context.Context) error {
 		defer sync()
@@ -405,7 +410,7 @@ func rawState(s state) json.RawMessage {
 // verifyThing reads a changed thing back.
 func (c *call) verifyThing(ctx context.Context, it *planItem) error {
 	var last error
-	ok, err := until(ctx, max(c.patience(), offsetPatience), func(ctx context.Context) (bool, error) {
+	_, err := until(ctx, max(c.patience(), offsetPatience), func(ctx context.Context) (bool, error) {
 		got, err := c.readThing(ctx, it.target, it.key)
 		switch {
 		case err != nil:
@@ -416,11 +421,9 @@ func (c *call) verifyThing(ctx context.Context, it *planItem) error {
 			it.Verified = true
 			return true, nil
 		}
+		c.memo.forget(it.target.Addr)
 		return false, last
 	})
-	if ok {
-		return nil
-	}
 	return err
 }
 
