@@ -46,7 +46,7 @@ var allKeys = sync.OnceValue(func() *catalog {
 		c.add(CatalogEntry{Key: k, Beans: c.beans[k.Name], Program: "broker", Class: classOf(k)})
 	}
 	for _, f := range foreignKeys {
-		keyGroup{use: Ignored, section: "apache", text: f.text, keys: f.keys}.each(func(k *Key) {
+		keyGroup{use: f.use, section: "apache", text: f.text, keys: f.keys}.each(func(k *Key) {
 			k.Applies = Restart
 			c.add(CatalogEntry{Key: k, Beans: []string{f.bean}, Program: f.program, Class: ClassForeign})
 		})

@@ -3,8 +3,10 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,6 +120,7 @@ type Config struct {
 	warnings []string
 	values   map[string]*Setting
 	in       ConfigInput
+	own      map[string]*Key // of another program than a broker; nil: a broker's
 
 	held         *heldRole // of role.json; nil: no change of roles was made
 	configuredID int64     // brokerId without role.json
@@ -159,12 +162,12 @@ func (c *Config) set(key, raw string, o Origin, line int, problems *ConfigErrors
 		}
 		*problems = append(*problems, e)
 	}
-	k := LookupKey(key)
+	k := c.lookup(key)
 	if k == nil {
-		fail("there is no such key", didYouMean(NearestKey(key)))
+		fail(c.unknown(key))
 		return
 	}
-	if k.Name != key && keys().alias[key] != "" {
+	if c.own == nil && k.Name != key && keys().alias[key] != "" {
 		c.warn("%s: %s is an old spelling of %s", o, key, k.Name)
 	}
 	v, err := k.Check(raw)
@@ -257,8 +260,9 @@ func (c *Config) loadFile(problems *ConfigErrors) {
 		}
 		c.set(e.key, e.value, Origin{"file", where}, e.line, problems)
 	}
-	path := c.values["brokerConfigPath"]
-	path.Value, path.Default = c.in.File, c.in.File
+	if path := c.values["brokerConfigPath"]; path != nil {
+		path.Value, path.Default = c.in.File, c.in.File
+	}
 }
 
 // envPrefix begins the variables that set broker keys.
@@ -395,8 +399,8 @@ func (c *Config) Duration(key string) time.Duration {
 // Effective lists every setting by key.
 func (c *Config) Effective() []Setting {
 	out := make([]Setting, 0, len(c.values))
-	for _, k := range KnownKeys() {
-		out = append(out, *c.values[k.Name])
+	for _, name := range slices.Sorted(maps.Keys(c.values)) {
+		out = append(out, *c.values[name])
 	}
 	return out
 }

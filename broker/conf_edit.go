@@ -48,6 +48,15 @@ func canonical(key string) string {
 	return key
 }
 
+// settingKey is the key of a setting of a broker or, where those have none of
+// that name, of a nameserver.
+func settingKey(name string) *Key {
+	if k := LookupKey(name); k != nil {
+		return k
+	}
+	return nameserverKeys()[name]
+}
+
 func joinLines(data []byte, lines []string) []byte {
 	eol := "\n"
 	if strings.Contains(string(data), "\r\n") {
@@ -81,11 +90,11 @@ func editTOML(data []byte, values map[string]string) ([]byte, error) {
 			continue
 		}
 		left, right, _ := strings.Cut(lines[line-1], "=")
-		lines[line-1] = left + "= " + tomlValue(LookupKey(key), v) + tomlComment(right)
+		lines[line-1] = left + "= " + tomlValue(settingKey(key), v) + tomlComment(right)
 		delete(todo, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(todo)) {
-		lines = insertTOML(lines, LookupKey(key), todo[key])
+		lines = insertTOML(lines, settingKey(key), todo[key])
 	}
 	out := joinLines(data, lines)
 	return out, verifyEdit(old, out, parseTOML, values)

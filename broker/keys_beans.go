@@ -116,17 +116,32 @@ var beanKeys = []struct{ bean, keys string }{
 }
 
 // foreignKeys are the settings of RocketMQ's other programs: as in otherKeys,
-// "name kind default", separated by commas.
-var foreignKeys = []struct{ program, bean, text, keys string }{
-	{"nameserver", "NamesrvConfig", "A setting of the nameserver, not of a broker.", `
-		clientRequestThreadPoolNums int 8, clientRequestThreadPoolQueueCapacity int 50000, clusterTest bool false, configStorePath text,
-		defaultThreadPoolNums int 16, defaultThreadPoolQueueCapacity int 10000, deleteTopicWithBrokerRegistration bool false,
-		enableAllTopicList bool true, enableControllerInNamesrv bool false, enableTopicList bool true, kvConfigPath text,
-		needWaitForService bool false, notifyMinBrokerIdChanged bool false, orderMessageEnable bool false, productEnvName text center,
-		returnOrderTopicConfigToBroker bool true, scanNotActiveBrokerInterval ms 5000, supportActingMaster bool false,
-		unRegisterBrokerQueueCapacity int 3000, waitSecondsForService int 45
+// "name kind default", separated by commas. use says what our nameserver makes
+// of its own; the other programs do not exist here.
+var foreignKeys = []struct {
+	program, bean string
+	use           Use
+	text, keys    string
+}{
+	{"nameserver", "NamesrvConfig", Used, "A setting of the nameserver, not of a broker.", `
+		deleteTopicWithBrokerRegistration bool false, enableAllTopicList bool true, enableTopicList bool true, kvConfigPath text,
+		notifyMinBrokerIdChanged bool false, orderMessageEnable bool false, scanNotActiveBrokerInterval ms 5000
 	`},
-	{"controller", "ControllerConfig", "A setting of the controller, which this program does not have.", `
+	{"nameserver", "NamesrvConfig", Used, "Show a name's lowest slave as its master, read-only, while the master is away; RocketMQ's default is false.", `
+		supportActingMaster bool true
+	`},
+	{"nameserver", "NamesrvConfig", Fixed, "There is no controller here: brokers of this program change roles themselves.", `
+		enableControllerInNamesrv bool false
+	`},
+	{"nameserver", "NamesrvConfig", Ignored, "Changes of a running nameserver are kept in the file that it was started from.", `
+		configStorePath text
+	`},
+	{"nameserver", "NamesrvConfig", Ignored, "A setting of RocketMQ's nameserver that changes nothing in this one.", `
+		clientRequestThreadPoolNums int 8, clientRequestThreadPoolQueueCapacity int 50000, clusterTest bool false,
+		defaultThreadPoolNums int 16, defaultThreadPoolQueueCapacity int 10000, needWaitForService bool false, productEnvName text center,
+		returnOrderTopicConfigToBroker bool true, unRegisterBrokerQueueCapacity int 3000, waitSecondsForService int 45
+	`},
+	{"controller", "ControllerConfig", Ignored, "A setting of the controller, which this program does not have.", `
 		configStorePath text, controllerDLegerGroup text, controllerDLegerPeers text, controllerDLegerSelfId text,
 		controllerRequestThreadPoolQueueCapacity int 50000, controllerStorePath text, controllerThreadPoolNums int 16, controllerType text DLedger,
 		electMasterMaxRetryCount int 3, enableElectUncleanMaster bool false, jraftConfig text, mappedFileSize int 1073741824,
@@ -135,7 +150,7 @@ var foreignKeys = []struct{ program, bean, text, keys string }{
 		metricsLabel text, metricsPromExporterHost text, metricsPromExporterPort int 5557, notifyBrokerRoleChanged bool true,
 		processReadEvent bool false, scanInactiveMasterInterval ms 5000, scanNotActiveBrokerInterval ms 5000
 	`},
-	{"container", "BrokerContainerConfig", "A setting of the process that holds several brokers; start one process for each broker.", `
+	{"container", "BrokerContainerConfig", Ignored, "A setting of the process that holds several brokers; start one process for each broker.", `
 		brokerConfigPaths text, fetchNamesrvAddrByAddressServer bool false, fetchNamesrvAddrInterval ms 10000, updateNamesrvAddrInterval ms 120000
 	`},
 }

@@ -228,3 +228,82 @@ func TestACLs(t *testing.T) {
 	out = run(0, "acl list --broker b -o csv --no-headers --fields subject,resource,decision")
 	has(t, out, "User:ops,Group:*,Allow", "User:ops,Topic:orders,Allow")
 }
+
+// TestExportAccess carries users and rules from one cluster to another by a
+// file, which has no password.
+func TestExportAccess(t *testing.T) {
+	from, to := newFakeCluster(t), newFakeCluster(t)
+	a, _ := from.add("127.0.0.1", "a", 0, 0, nil)
+	b, _ := to.add("127.0.0.1", "a", 0, 0, nil)
+	atA, atB := withAccounts(a), withAccounts(b)
+	atA.users["ops"] = map[string]string{"username": "ops", "password": "top-hidden-1", "userType": "Super", "userStatus": "enable"}
+	atA.users["dev"] = map[string]string{"username": "dev", "password": "top-hidden-2", "userType": "Normal", "userStatus": "disable"}
+	atA.rules["User:dev"] = map[string]admin.ACLEntry{"Topic:orders": {Resource: "Topic:orders", Actions: []string{"Pub", "Sub"}, SourceIPs: []string{"10.0.0.0/8"}, Decision: "Allow"}}
+	atB.users["ops"] = map[string]string{"username": "ops", "password": "another", "userType": "Normal", "userStatus": "enable"}
+	dir := t.TempDir()
+	env, file := map[string]string{"MQCTL_AUDIT": filepath.Join(dir, "audit.jsonl")}, filepath.Join(dir, "acl.toml")
+	run := func(f *fakeCluster, want int, args ...string) (out, errs string) {
+		t.Helper()
+		code, out, errs := runEnv(env, append([]string{"mqctl", "-n", f.ns.addr}, args...)...)
+		if code != want {
+			t.Fatalf("%v: exit %d, want %d\n%s%s", args, code, want, out, errs)
+		}
+		return out, errs
+	}
+	out, _ := run(from, 0, "cluster", "export", "--what", "acl", "--out", file, "-o", "json")
+	has(t, out, `"kind": "USER"`, `"kind": "ACL"`, `"User:dev"`)
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(text), "hidden") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	has(t, string(text), "[users.ops]", `userType = "Super"`, `[acls."User:dev"."Custom Topic:orders"]`, `sourceIps = ["10.0.0.0/8"]`)
+	run(from, 0, "plan", "-f", file)
+	// dev is not there, and nobody said where the password is: the rest is done.
+	_, errs := run(to, 6, "cluster", "import", "-f", file)
+	has(t, errs, "USER_MISSING", `has no user "dev"`, "mqctl user create dev")
+	if atB.users["ops"]["userType"] != "Super" || atB.users["ops"]["password"] != "another" || len(atB.rules) != 0 {
+		t.Error(atB)
+	}
+	run(to, 0, "undo")
+	if atB.users["ops"]["userType"] != "Normal" {
+		t.Error(atB.users)
+	}
+	secret := filepath.Join(dir, "dev.pw")
+	if err := os.WriteFile(secret, []byte("new-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	withFile := strings.Replace(string(text), "[users.dev]", "[users.dev]\npasswordFile = \""+secret+"\"", 1)
+	if err := os.WriteFile(file, []byte(withFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(to, 10, "plan", "-f", file)
+	out, _ = run(to, 0, "cluster", "import", "-f", file, "-o", "json")
+	if strings.Contains(out, "new-secret") {
+		t.Error(out)
+	}
+	if atB.users["dev"]["password"] != "new-secret" || atB.rules["User:dev"]["Topic:orders"].Decision != "Allow" {
+		t.Error(atB)
+	}
+	run(to, 0, "plan", "-f", file)
+	run(to, 0, "undo")
+	if atB.users["dev"] != nil || len(atB.rules["User:dev"]) != 0 {
+		t.Error(atB)
+	}
+	note, err := os.ReadFile(env["MQCTL_AUDIT"])
+	if err != nil || strings.Contains(string(note), "new-secret") {
+		t.Errorf("%v\n%s", err, note)
+	}
+	// What no broker would take, and a password in the file.
+	for _, bad := range []string{"[users.dev]\npassword = \"x\"", "[users.dev]\nuserType = \"King\"", "[users.\"a b\"]\nuserType = \"Super\"",
+		"[acls.dev.\"Custom Topic:t\"]\nactions = [\"Pub\"]\ndecision = \"Allow\"", "[acls.\"User:dev\".\"Topic:t\"]\nactions = [\"Pub\"]\ndecision = \"Allow\"",
+		"[acls.\"User:dev\".\"Custom Topic:t\"]\nactions = []\ndecision = \"Allow\"", "[acls.\"User:dev\".\"Custom Topic:t\"]\nactions = [\"Pub\"]\ndecision = \"Perhaps\""} {
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(to, 11, "plan", "-f", file)
+	}
+	// A broker without access control: the rest of the file is written.
+	plain := newFakeCluster(t)
+	plain.add("127.0.0.1", "a", 0, 0, nil)
+	run(plain, 8, "cluster", "export", "--what", "acl", "--out", file)
+}

@@ -19,6 +19,7 @@ type gap struct {
 	cmd    *command
 	old    bool
 	flag   *flagSpec           // nil: an argument
+	ways   []*flagSpec         // one of these is needed; nil among them: the argument
 	word   string              // what help calls the value
 	from   string              // where candidates come from: topic, group, broker, cluster, ...
 	known  []string            // candidates that are known already
@@ -43,6 +44,38 @@ func (m *Message) lacksArgument(cmd *command, n int, values map[string][]string)
 		word = strings.Trim(words[n], "[]().")
 	}
 	m.missing = &gap{cmd: cmd, word: word, from: cmd.argFrom, values: values}
+	return m
+}
+
+// lacksOne tells that one of several flags is missing; the key "" stands for the
+// argument. On a terminal it is asked which, and then for its value.
+func (m *Message) lacksOne(c *call, keys ...string) *Message {
+	g := &gap{cmd: c.cmd, old: c.old, values: c.values}
+	for _, k := range keys {
+		if k == "" {
+			g.ways = append(g.ways, nil)
+		} else if f := c.flag(k); f != nil {
+			g.ways = append(g.ways, f)
+		}
+	}
+	m.missing = g
+	return m
+}
+
+// needTarget is what mqadmin's commands demand: -b or -c.
+func (c *call) needTarget() error {
+	if !c.old || c.str("broker") != "" || c.str("cluster") != "" {
+		return nil
+	}
+	return usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent").lacksOne(c, "cluster", "broker")
+}
+
+// either is the error of two flags of which none or both were given.
+func (c *call) either(try, a, b string) *Message {
+	m := usage("CONTRADICTION", "%s needs either --%s or --%s", c.cmd.name(c.old), a, b).try(try)
+	if !c.given(a) && !c.given(b) {
+		return m.lacksOne(c, a, b)
+	}
 	return m
 }
 
@@ -80,11 +113,19 @@ func (m *Message) ask(ctx context.Context, io Stdio, args []string) (string, err
 	if !ok {
 		return "", m
 	}
+	fmt.Fprintf(io.Err, "%s\n", oneLine(m.Text))
+	if len(g.ways) > 0 {
+		if err := m.choose(ctx, io, in); err != nil {
+			return "", err
+		}
+		if g.flag != nil && g.flag.kind == kindBool {
+			return "true", nil
+		}
+	}
 	names := g.known
 	if names == nil {
 		names = g.candidates(ctx, io, args)
 	}
-	fmt.Fprintf(io.Err, "%s\n", oneLine(m.Text))
 	for i, n := range names[:min(len(names), mostOffered)] {
 		fmt.Fprintf(io.Err, "%4d  %s\n", i+1, oneLine(n))
 	}
@@ -119,6 +160,45 @@ func (m *Message) ask(ctx context.Context, io Stdio, args []string) (string, err
 		fmt.Fprintf(io.Err, "%s\n", oneLine(err.Error()))
 	}
 	return "", m
+}
+
+// choose asks which of several ways it shall be; an empty answer is m itself.
+func (m *Message) choose(ctx context.Context, io Stdio, in *os.File) error {
+	g := m.missing
+	v := vocabularyOf(g.cmd, g.old)
+	for i, f := range g.ways {
+		switch {
+		case f == nil:
+			fmt.Fprintf(io.Err, "%4d  %s\n", i+1, g.cmd.args)
+		case f.kind == kindBool:
+			fmt.Fprintf(io.Err, "%4d  %s   %s\n", i+1, v.hint(f), f.help)
+		default:
+			fmt.Fprintf(io.Err, "%4d  %s %s   %s\n", i+1, v.hint(f), f.meta, f.help)
+		}
+	}
+	for range 3 {
+		fmt.Fprint(io.Err, "which of them (a number): ")
+		answer, err := readAnswer(ctx, in)
+		if err != nil {
+			fmt.Fprintln(io.Err)
+			return err
+		}
+		if answer = strings.TrimSpace(answer); answer == "" {
+			return m
+		}
+		n, err := strconv.Atoi(answer)
+		if err != nil || n < 1 || n > len(g.ways) {
+			continue
+		}
+		if f := g.ways[n-1]; f != nil {
+			*g = *m.lacks(g.cmd, g.old, f, g.values).missing
+		} else {
+			*g = *m.lacksArgument(g.cmd, 0, g.values).missing
+		}
+		m.missing = g
+		return nil
+	}
+	return m
 }
 
 // candidates are what completion would offer.
@@ -179,7 +259,7 @@ func normaliseAsking(ctx context.Context, io Stdio, args []string) (*line, error
 	}
 }
 
-// runAsking runs the handler; where it finds that a flag is missing, before it has
+// runAsking runs the handler; where it finds that a value is missing, before it has
 // sent anything, somebody is asked and it runs again.
 func (c *call) runAsking(ctx context.Context) (*result, error) {
 	for {
@@ -189,7 +269,7 @@ func (c *call) runAsking(ctx context.Context) (*result, error) {
 		}
 		err = c.explain(err)
 		var m *Message
-		if !errors.As(err, &m) || r != nil || m.missing == nil || m.missing.flag == nil || !m.missing.mayAsk(c.io) {
+		if !errors.As(err, &m) || r != nil || m.missing == nil || m.missing.flag == nil && m.missing.ways == nil || !m.missing.mayAsk(c.io) {
 			return r, err
 		}
 		words := []string{}
@@ -199,6 +279,10 @@ func (c *call) runAsking(ctx context.Context) (*result, error) {
 		value, err := m.ask(ctx, c.io, words)
 		if err != nil {
 			return nil, err
+		}
+		if m.missing.flag == nil {
+			c.args = append(c.args, value)
+			continue
 		}
 		c.values[m.missing.flag.key] = []string{value}
 	}

@@ -52,6 +52,15 @@ func TestAskForMissing(t *testing.T) {
 	p.ends("mqctl ha promote", []string{"a number):", "1", "N:", ""}, 2, "1  broker-a", "VALUE_MISSING")
 	p.ends("mqctl setConsumeMode -c DefaultCluster -t orders -g report", []string{"PULL", "2"}, 0)
 
+	// One of several: which, and then its value.
+	p.ends("mqctl wait broker broker-a --for 20s", []string{"which of them (a number): ", "1"}, 0, "1  --ready", "2  --gone", "ready")
+	p.ends("mqctl brokerStatus | head -2", []string{"which of them (a number): ", "1", "NAME (a name or a number): ", "1"}, 0, "1  -c NAME", "2  -b ADDR", "1  DefaultCluster")
+	p.ends("mqctl message send orders -o name", []string{"which of them (a number): ", "x", "which of them (a number): ", "1", "TEXT", "hello"}, 0)
+	p.ends("mqctl message get", []string{"which of them (a number): ", "1", "ID", "nonsense"}, 2, "nonsense")
+	p.ends("mqctl message get", []string{"which of them (a number): ", ""}, 2, "FLAG_MISSING")
+	p.ends("mqctl message get", []string{"which of them (a number): ", "C-c"}, 130, "INTERRUPTED")
+	p.ends("CI=true mqctl wait broker broker-a", nil, 2, "CONTRADICTION")
+
 	// An empty answer is no answer; Ctrl-C ends, and the next line goes to the system shell.
 	p.ends("mqctl group get", []string{"a number): ", ""}, 2, "group get needs GROUP", "ARGUMENT_MISSING")
 	p.ends("mqctl group get", []string{"a number): ", "C-d"}, 2, "ARGUMENT_MISSING")

@@ -12,6 +12,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -145,6 +146,9 @@ func (c *call) handle(ctx context.Context) (*result, error) {
 func (c *call) finish(ctx context.Context, r *result, err error) int {
 	code := ExitOK
 	c.noteOthers(r)
+	if err == nil && r.streamed && deadlineOver(ctx) {
+		err = fail(ExitTimeout, "DEADLINE", "the deadline is over")
+	}
 	if err != nil {
 		if status, ok := interruption(ctx); ok && r == nil {
 			fmt.Fprintln(c.io.Err, "error   interrupted  [INTERRUPTED]")
@@ -198,6 +202,13 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		return status
 	}
 	return code
+}
+
+// deadlineOver reports whether --deadline ended a command that would have gone
+// on: a failure, where an end by the user is none.
+func deadlineOver(ctx context.Context) bool {
+	_, byUser := interruption(ctx)
+	return !byUser && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // newPrinter reads the flags about output.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mqctl/broker/topic"
@@ -42,9 +43,14 @@ func applyCommands() []*command {
 		{path: "topic apply", old: "updateTopicList", summary: "many topics from a file", run: runApply, schema: "mqctl.topic.apply/v1", attrs: attrs, exits: exits,
 			view:     batch("submit batch of topic config to %s success, please check the result later.\n"),
 			examples: []string{"mqctl topic apply -f topics.json", "mqctl updateTopicList -n 127.0.0.1:9876 -c DefaultCluster -f topics.json"}, flags: append(oldTarget(), oldFile)},
-		{path: "cluster import", summary: "topics, groups, offsets and broker keys from the file of an export", run: runApply, schema: "mqctl.cluster.import/v1", attrs: attrs, exits: exits, view: v,
+		{path: "cluster import", summary: "topics, groups, offsets, broker keys, users and access rules from the file of an export", run: runApply, schema: "mqctl.cluster.import/v1", attrs: attrs, exits: exits, view: v,
 			examples: []string{"mqctl cluster import -f c.toml --dry-run"}, flags: []flagSpec{file}},
 	}
+}
+
+// besides counts what a file wants of other kinds.
+func (d *desired) besides(kind map[string]state) int {
+	return len(d.topics) + len(d.groups) + len(d.config) + len(d.offsets) + len(d.users) + len(d.acls) - len(kind)
 }
 
 // present is what one broker has.
@@ -160,11 +166,11 @@ func (c *call) planAll(ctx context.Context, r *result) ([]*planItem, error) {
 		return nil, err
 	}
 	switch {
-	case strings.HasPrefix(c.cmd.path, "group ") && len(d.topics)+len(d.config)+len(d.offsets) > 0, strings.HasPrefix(c.cmd.path, "topic ") && len(d.groups)+len(d.config)+len(d.offsets) > 0:
+	case strings.HasPrefix(c.cmd.path, "group ") && d.besides(d.groups) > 0, strings.HasPrefix(c.cmd.path, "topic ") && d.besides(d.topics) > 0:
 		return nil, badFile(c.str("file"), "it holds more than %s takes", c.cmd.name(c.old)).try("mqctl apply -f " + c.str("file"))
 	}
-	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {
@@ -183,16 +189,25 @@ func (c *call) planAll(ctx context.Context, r *result) ([]*planItem, error) {
 	}
 	prune := c.on("prune")
 	var plan []*planItem
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) ([]*planItem, error) {
+	missing := make([][]*Message, len(targets))
+	for i, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) ([]*planItem, error) {
 		want := d.at(t.Broker)
 		now, err := c.presentAt(ctx, t, want, prune)
 		if err != nil {
 			return nil, err
 		}
 		out := planFile(t, want, now, prune)
+		access, left, err := c.planAccess(ctx, t, want)
+		if err != nil {
+			return nil, err
+		}
+		missing[slices.Index(targets, t)] = left
 		offsets, err := c.planFileOffsets(ctx, t, d)
-		return append(out, offsets...), err
+		return append(append(out, access...), offsets...), err
 	}) {
+		for _, m := range missing[i] {
+			r.failed(m)
+		}
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue

@@ -106,8 +106,8 @@ func appliesOf(key string) *string {
 }
 
 func configTargets(ctx context.Context, c *call, all bool) ([]admin.Target, error) {
-	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	targets, err := c.targets(ctx, !all)
 	if err != nil {

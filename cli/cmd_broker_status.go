@@ -63,8 +63,8 @@ func brokerStatusCommand() *command {
 }
 
 func runBrokerStatus(ctx context.Context, c *call) (*result, error) {
-	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old)
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	s := c.selector(false)
 	if c.arg(0) != "" {

@@ -71,6 +71,10 @@ mqctl offset reset report --topic orders --to latest --wait
 done
 mqctl broker config diff broker-a/0 --file /etc/rocketmq/broker-a.toml
 `},
+	{"debug", "collect what a report needs, look at it first, and see what a broker is busy with", "0; 6 when a broker did not answer; 8 where a broker gives no profiles away", `mqctl debug bundle --out bundle.tar.gz --since 2h --redact strict
+mqctl debug analyse bundle.tar.gz > findings.txt || test $? -eq 7
+mqctl debug profile broker-a/0 --seconds 5 --out cpu.pprof
+`},
 }
 
 func cheatCommands() []*command {

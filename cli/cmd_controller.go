@@ -315,7 +315,7 @@ func runSyncSet(ctx context.Context, c *call) (*result, error) {
 	names := []string{c.str("broker")}
 	if names[0] == "" {
 		if c.old && c.str("cluster") == "" {
-			return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+			return nil, c.needTarget()
 		}
 		targets, err := c.targets(ctx, true)
 		if err != nil {

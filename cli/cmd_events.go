@@ -57,15 +57,18 @@ type eventWatch struct {
 	seq    map[string]int64
 	boot   map[string]string
 	before map[string]map[string]string // of polled brokers: "KIND target" -> what it was
-	view   map[string]string            // registered brokers and their addresses
+	view   map[string]admin.Target      // registered brokers
 	ready  bool
+
+	answered map[string]bool // in the last round
+	trouble  map[string]bool // who does not answer: it was said
 }
 
 func runEvents(ctx context.Context, c *call) (*result, error) {
 	if c.on("follow") && (c.p.format == "json" || c.p.format == "csv" || c.p.format == "template") {
 		return nil, usage("CONTRADICTION", "--follow has no end, so --output %s cannot be closed", c.p.format).try("--output jsonl")
 	}
-	w := &eventWatch{c: c, seq: map[string]int64{}, boot: map[string]string{}, before: map[string]map[string]string{}}
+	w := &eventWatch{c: c, seq: map[string]int64{}, boot: map[string]string{}, before: map[string]map[string]string{}, trouble: map[string]bool{}}
 	for _, text := range c.list("kind") {
 		for _, kind := range strings.Split(strings.ToUpper(text), ",") {
 			if !slices.Contains(eventKinds, kind) {
@@ -97,6 +100,7 @@ func runEvents(ctx context.Context, c *call) (*result, error) {
 	}
 	last := r
 	for {
+		w.tell(last)
 		if err := c.p.print(last); err != nil {
 			return nil, err
 		}
@@ -109,7 +113,9 @@ func runEvents(ctx context.Context, c *call) (*result, error) {
 		case ctx.Err() != nil:
 			return &result{streamed: true, done: 1}, nil
 		case err != nil:
-			last = &result{} // nobody answers for the moment
+			m := *asMessage(err)
+			m.Target, m.Addr = "", "" // no broker: nobody says which there are
+			last = &result{errors: []Message{m}}
 		default:
 			last = next
 		}
@@ -129,8 +135,9 @@ func (w *eventWatch) round(ctx context.Context) (*result, error) {
 	r := &result{cluster: clusterOf(targets), empty: "nothing has changed"}
 	var items []*eventItem
 	if w.c.on("follow") {
-		items = w.registered(targets)
+		targets, items = w.registered(ctx, targets)
 	}
+	w.answered = map[string]bool{"": true}
 	var silent []string
 	for _, res := range admin.Each(ctx, w.c.client, 0, targets, w.ask) {
 		if res.Err != nil {
@@ -138,6 +145,7 @@ func (w *eventWatch) round(ctx context.Context) (*result, error) {
 			continue
 		}
 		r.done++
+		w.answered[res.Target.String()] = true
 		if res.Value.own == nil {
 			silent = append(silent, res.Target.String())
 			items = append(items, w.compare(res.Target, res.Value.state)...)
@@ -237,20 +245,76 @@ func (w *eventWatch) compare(t admin.Target, now map[string]string) []*eventItem
 	return differences(was, now, t.String())
 }
 
-// registered makes events of brokers that came and went.
-func (w *eventWatch) registered(targets []admin.Target) []*eventItem {
-	now := map[string]string{}
+// registered makes events of brokers that came and went. One that no nameserver
+// has any more but that still answers has not gone: nameservers that start again
+// know nobody for a while.
+func (w *eventWatch) registered(ctx context.Context, targets []admin.Target) ([]admin.Target, []*eventItem) {
+	now := map[string]admin.Target{}
 	for _, t := range targets {
 		if t.Addr != "" {
-			now["BROKER "+t.String()] = t.Addr
+			now[t.String()] = t
 		}
 	}
 	was := w.view
+	var vanished []admin.Target
+	for _, name := range sortedKeys(was) {
+		if _, there := now[name]; !there {
+			vanished = append(vanished, was[name])
+		}
+	}
+	for _, res := range admin.Each(ctx, w.c.client, 0, vanished, func(ctx context.Context, t admin.Target) (admin.Target, error) {
+		return w.c.client.Identify(ctx, t.Addr)
+	}) {
+		if res.Err == nil && res.Value.String() == res.Target.String() {
+			now[res.Target.String()] = res.Target
+			targets = append(slices.Clone(targets), res.Target)
+		}
+	}
 	w.view = now
 	if was == nil {
-		return nil
+		return targets, nil
 	}
-	return differences(was, now, "")
+	return targets, differences(placesOf(was), placesOf(now), "")
+}
+
+// placesOf are brokers as differences knows them.
+func placesOf(brokers map[string]admin.Target) map[string]string {
+	out := map[string]string{}
+	for name, t := range brokers {
+		out["BROKER "+name] = t.Addr
+	}
+	return out
+}
+
+// tell says on stderr who does not answer any more, and who does again: once each.
+func (w *eventWatch) tell(r *result) {
+	now := map[string]bool{}
+	say := &result{}
+	for i := range r.errors {
+		m := r.errors[i]
+		if now[m.Target] {
+			continue
+		}
+		now[m.Target] = true
+		if !w.trouble[m.Target] {
+			say.errors = append(say.errors, m)
+		}
+	}
+	for _, who := range sortedKeys(w.trouble) {
+		switch {
+		case now[who]:
+		case now[""]:
+			now[who] = true // nobody can tell
+		case w.answered[who]:
+			name := who
+			if who == "" {
+				name = "the nameserver"
+			}
+			say.warn(warning("ANSWERS_AGAIN", who, "%s answers again", name))
+		}
+	}
+	w.trouble = now
+	w.c.p.messages(say)
 }
 
 func differences(was, now map[string]string, broker string) []*eventItem {

@@ -17,7 +17,7 @@ import (
 
 // exportItem is what an export wrote.
 type exportItem struct {
-	Kind  string  `json:"kind" enum:"TOPIC|GROUP|OFFSET|CONFIG"`
+	Kind  string  `json:"kind" enum:"TOPIC|GROUP|OFFSET|CONFIG|USER|ACL"`
 	Name  string  `json:"name"`
 	Count int     `json:"count"` // brokers, or queues of offsets
 	File  *string `json:"file"`  // null: stdout
@@ -49,10 +49,10 @@ func exportCommands() []*command {
 		columns: []column{{head: "GROUP", field: "group"}, {head: "TOPIC", field: "topic"}, {head: "BROKER", field: "broker"}, {head: "Q", field: "queueId", as: asNumber}, {head: "OFFSET", field: "offset", as: asNumber}},
 		piped:   (*printer).asDocument}
 	return []*command{
-		{path: "cluster export", summary: "topics, groups, offsets and broker keys as one TOML file", run: runExport, schema: "mqctl.cluster.export/v1", exits: []int{ExitPartial}, view: items,
-			examples: []string{"mqctl cluster export --out c.toml", "mqctl cluster export --what topics,groups,offsets,configs > c.toml"},
+		{path: "cluster export", summary: "topics, groups, offsets, broker keys, users and access rules as one TOML file", run: runExport, schema: "mqctl.cluster.export/v1", exits: []int{ExitPartial}, view: items,
+			examples: []string{"mqctl cluster export --out c.toml", "mqctl cluster export --what topics,groups,offsets,configs > c.toml", "mqctl cluster export --what acl --out acl.toml"},
 			flags: []flagSpec{
-				{key: "what", def: "topics,groups", meta: "LIST", help: "topics, groups, offsets, configs"},
+				{key: "what", def: "topics,groups", meta: "LIST", help: "topics, groups, offsets, configs, acl (users and access rules, without passwords)"},
 				{key: "out", meta: "FILE", complete: "file", help: "write there instead of stdout"}}},
 		{old: "exportMetadata", twin: "cluster export", summary: "topics and groups to a JSON file", run: runExportMetadata, schema: "mqctl.cluster.export/v1", exits: []int{ExitPartial}, view: old("\n"),
 			examples: []string{"mqctl exportMetadata -n 127.0.0.1:9876 -c DefaultCluster -f /tmp/export"},
@@ -89,12 +89,10 @@ func exportParts(text string) (map[string]bool, error) {
 	for _, part := range strings.Split(text, ",") {
 		part = strings.TrimSpace(part)
 		switch part {
-		case "topics", "groups", "offsets", "configs":
+		case "topics", "groups", "offsets", "configs", "acl":
 			out[part] = true
-		case "acl":
-			return nil, fail(ExitDenied, "NOT_OFFERED", "--what acl: users and access rules are not exported; nothing was written").try("mqctl acl list -o json", "mqctl user list -o json")
 		default:
-			return nil, usage("BAD_VALUE", "--what: %q is unknown", part).because("topics, groups, offsets, configs")
+			return nil, usage("BAD_VALUE", "--what: %q is unknown", part).because("topics, groups, offsets, configs, acl")
 		}
 	}
 	return out, nil
@@ -106,6 +104,8 @@ type holding struct {
 	groups  map[string]state
 	config  map[string]string
 	offsets map[string]map[int32]int64
+	access  accessOf
+	refused error // of users and rules: brokers without them have the rest
 }
 
 func (c *call) holdingAt(ctx context.Context, t admin.Target, what map[string]bool) (*holding, error) {
@@ -141,6 +141,13 @@ func (c *call) holdingAt(ctx context.Context, t admin.Target, what map[string]bo
 			if k, known := lookupKey(key); known && v != k.def && k.applies == "LIVE" && !secretWord(key) {
 				out.config[key] = v
 			}
+		}
+	}
+	if what["acl"] {
+		if access, err := c.accessAt(ctx, t); err == nil {
+			out.access = *access
+		} else if out.refused = err; len(what) == 1 {
+			return nil, err
 		}
 	}
 	if what["offsets"] {
@@ -180,6 +187,8 @@ func gather(found map[string]*holding) *desired {
 	}
 	split(found, func(h *holding) map[string]state { return h.topics }, d.topics, func(b string) map[string]state { return d.brokers[b].topics })
 	split(found, func(h *holding) map[string]state { return h.groups }, d.groups, func(b string) map[string]state { return d.brokers[b].groups })
+	split(found, func(h *holding) map[string]state { return h.access.users }, d.users, func(b string) map[string]state { return d.brokers[b].users })
+	split(found, func(h *holding) map[string]state { return h.access.acls }, d.acls, func(b string) map[string]state { return d.brokers[b].acls })
 	for broker, h := range found {
 		d.brokers[broker].config = h.config
 		for at, queues := range h.offsets {
@@ -242,6 +251,9 @@ func runExport(ctx context.Context, c *call) (*result, error) {
 			r.failed(c.at(res.Err, res.Target))
 			continue
 		}
+		if err := res.Value.refused; err != nil {
+			r.failed(c.at(err, res.Target))
+		}
 		found[res.Target.Broker] = res.Value
 		r.done++
 	}
@@ -271,20 +283,22 @@ func runExport(ctx context.Context, c *call) (*result, error) {
 }
 
 func countExport(r *result, found map[string]*holding, d *desired, file *string) {
-	topics, groups := map[string]int{}, map[string]int{}
-	for _, h := range found {
-		for n := range h.topics {
-			topics[n]++
+	for _, part := range []struct {
+		kind string
+		of   func(*holding) map[string]state
+	}{
+		{"TOPIC", func(h *holding) map[string]state { return h.topics }}, {"GROUP", func(h *holding) map[string]state { return h.groups }},
+		{"USER", func(h *holding) map[string]state { return h.access.users }}, {"ACL", func(h *holding) map[string]state { return h.access.acls }},
+	} {
+		brokers := map[string]int{}
+		for _, h := range found {
+			for n := range part.of(h) {
+				brokers[n]++
+			}
 		}
-		for n := range h.groups {
-			groups[n]++
+		for _, n := range sortedKeys(brokers) {
+			r.add(&exportItem{part.kind, n, brokers[n], file})
 		}
-	}
-	for _, n := range sortedKeys(topics) {
-		r.add(&exportItem{"TOPIC", n, topics[n], file})
-	}
-	for _, n := range sortedKeys(groups) {
-		r.add(&exportItem{"GROUP", n, groups[n], file})
 	}
 	offsets := map[string]int{}
 	for key := range d.offsets {
@@ -337,8 +351,8 @@ func writeExport(r *result, path string, doc any) (*result, error) {
 
 // runExportMetadata is mqadmin's export: of a cluster it adds the queues of all brokers up.
 func runExportMetadata(ctx context.Context, c *call) (*result, error) {
-	if c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	targets, err := c.targets(ctx, true)
 	if err != nil {

@@ -365,8 +365,8 @@ func runGroupDelete(ctx context.Context, c *call) (*result, error) {
 	if err := subgroup.CheckName(name); err != nil {
 		return nil, usage("BAD_NAME", "%q is not a group name", name).because("%v", err)
 	}
-	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was deleted")
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	targets, notes, err := c.masterTargets(ctx)
 	if err != nil {

@@ -213,7 +213,11 @@ func (c *call) getOne(ctx context.Context) (*result, error) {
 		}
 	}
 	if ways != 1 {
-		return nil, usage("FLAG_MISSING", "%s needs one of ID, --uniq and --at", c.cmd.name(c.old)).try("mqctl message get --help")
+		m := usage("FLAG_MISSING", "%s needs one of ID, --uniq and --at", c.cmd.name(c.old)).try("mqctl message get --help")
+		if ways == 0 {
+			return nil, m.lacksOne(c, "", "uniq", "at")
+		}
+		return nil, m
 	}
 	switch {
 	case c.given("at"):
@@ -463,7 +467,7 @@ func readBody(c *call) ([]byte, error) {
 	case c.given("body"):
 		return []byte(c.str("body")), nil
 	}
-	return nil, usage("FLAG_MISSING", "%s needs --body or --file", c.cmd.name(c.old)).try("echo hi | mqctl message send " + c.arg(0) + " --body -")
+	return nil, usage("FLAG_MISSING", "%s needs --body or --file", c.cmd.name(c.old)).try("echo hi | mqctl message send "+c.arg(0)+" --body -").lacksOne(c, "body", "file")
 }
 
 // maxSendBytes bounds what is read into memory for one message: brokers take 4

@@ -92,7 +92,7 @@ func runMessageResend(ctx context.Context, c *call) (*result, error) {
 	}
 	id, topic := c.arg(0), c.str("topic")
 	if id == "" {
-		return nil, usage("FLAG_MISSING", "message resend needs the ID of a message, or --from-dlq --group GROUP").try("mqctl message resend --help")
+		return nil, usage("FLAG_MISSING", "message resend needs the ID of a message, or --from-dlq --group GROUP").try("mqctl message resend --help").lacksOne(c, "", "from-dlq")
 	}
 	if c.given("client") && !c.given("group") {
 		return nil, usage("FLAG_MISSING", "--client needs --group")

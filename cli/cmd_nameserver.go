@@ -38,7 +38,7 @@ type nameserverItem struct {
 	Clusters     *int   `json:"clusters"`
 	Brokers      *int   `json:"brokers"` // replicas
 	Topics       *int   `json:"topics"`
-	UptimeMillis *int64 `json:"uptimeMillis"` // of nameservers on this machine that mqctl started
+	UptimeMillis *int64 `json:"uptimeMillis"` // null: it does not tell
 }
 
 // nameserverStop is what became of a nameserver that was told to stop.
@@ -62,15 +62,16 @@ func nameserverCommands() []*command {
 		{
 			path: "nameserver start", summary: "run a nameserver in this process", run: runNameserverStart, schema: nameserverReadySchema, attrs: server | local,
 			exits:    []int{ExitTimeout, ExitBadConfig, ExitPortInUse},
-			examples: []string{"mqctl nameserver start", "mqctl ns start --listen 0.0.0.0:9876 --kv-file /data/ns/kvConfig.json --detach"},
+			examples: []string{"mqctl nameserver start", "mqctl nameserver start -c namesrv.conf", "mqctl ns start --listen 0.0.0.0:9876 --kv-file /data/ns/kvConfig.json --detach"},
 			flags: []flagSpec{
-				{key: "listen", def: "127.0.0.1:9876", meta: "ADDR", help: "where to listen"},
-				{key: "kv-file", meta: "FILE", complete: "file", help: "keeps the key table (default: in the state folder)"},
+				{key: "config", letter: "c", meta: "FILE", complete: "file", help: "TOML, or RocketMQ's namesrv.conf; changes by nameserver config set are kept in it"},
+				{key: "listen", meta: "ADDR", help: "where to listen (default: 127.0.0.1:9876; with a file, what it says, else 0.0.0.0:9876)"},
+				{key: "kv-file", meta: "FILE", complete: "file", help: "keeps the key table (default: kvConfigPath of the file, else in the state folder)"},
 				{key: "http", meta: "ADDR|off", def: "off", help: "health port"},
 				{key: "log", meta: "FILE", complete: "file", help: "log to this file instead of stderr"},
+				{key: "print-config", kind: kindOptional, of: kindEnum, bare: "all", enum: []string{"all", "important", "changed"}, meta: "WHICH", help: "print the effective configuration and end"},
 				{key: "detach", kind: kindBool, help: "start in the background; return when it is ready"},
 				{key: "pid-file", meta: "FILE", complete: "file", help: "write the process id there"},
-				{key: "config", letter: "c", absent: true, meta: "FILE", help: "configuration file"},
 			},
 			view: view{item: nameserverReady{}},
 		},
@@ -119,9 +120,13 @@ func localNameservers(env func(string) string) []localNameserver {
 }
 
 func runNameserverStart(ctx context.Context, c *call) (*result, error) {
-	addr := c.str("listen")
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, usage("BAD_ADDRESS", "--listen: %q is no address", addr).because("HOST:PORT is expected").try("--listen 127.0.0.1:9876")
+	cfg, addr, err := nameserverConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.given("print-config") {
+		printConfig(c, cfg)
+		return &result{raw: []byte{}}, nil
 	}
 	if c.on("detach") {
 		return detachNameserver(ctx, c, addr)
@@ -135,17 +140,20 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 		defer f.Close()
 		out = f
 	}
+	for _, w := range cfg.Warnings() {
+		c.p.message(&Message{Code: "CONFIG", Text: w}, "warning")
+	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, portTaken(addr, err).try("--listen HOST:PORT", "mqctl nameserver stop "+addr)
 	}
-	kv := c.str("kv-file")
+	kv := cfg.Value("kvConfigPath")
 	if kv == "" {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		kv = filepath.Join(stateDir(c.io.Env), "namesrv-"+port, "kvConfig.json")
 	}
-	ns, err := nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: kv, SupportActingMaster: true, Log: log})
+	ns, err := nameserver.New(nameserverOptions(cfg, l, kv, log))
 	if err != nil {
 		return nil, errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
 	}
@@ -276,10 +284,6 @@ func runNameserverStatus(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	up := map[string]localNameserver{}
-	for _, n := range localNameservers(c.io.Env) {
-		up[n.Addr] = n
-	}
 	r := &result{}
 	for _, res := range admin.EachNameserver(ctx, a, func(ctx context.Context, addr string) (*nameserverItem, error) {
 		view, err := a.ClusterAt(ctx, addr)
@@ -294,7 +298,11 @@ func runNameserverStatus(ctx context.Context, c *call) (*result, error) {
 		for _, g := range view.Brokers {
 			replicas += len(g.Addrs)
 		}
-		return &nameserverItem{Addr: addr, State: "OK", Clusters: ptr(len(view.Clusters)), Brokers: &replicas, Topics: ptr(len(topics))}, nil
+		it := &nameserverItem{Addr: addr, State: "OK", Clusters: ptr(len(view.Clusters)), Brokers: &replicas, Topics: ptr(len(topics))}
+		if up, ok := a.NameserverUptime(ctx, addr, time.Now()); ok {
+			it.UptimeMillis = ptr(up.Milliseconds())
+		}
+		return it, nil
 	}) {
 		if res.Err != nil {
 			m := c.at(res.Err, res.Target)
@@ -303,9 +311,6 @@ func runNameserverStatus(ctx context.Context, c *call) (*result, error) {
 			r.failed(m)
 			r.add(&nameserverItem{Addr: res.Target.Addr, State: "UNREACHABLE"})
 			continue
-		}
-		if n, ok := up[res.Target.Addr]; ok {
-			res.Value.UptimeMillis = ptr(time.Since(n.StartedAt).Milliseconds())
 		}
 		r.done++
 		r.add(res.Value)

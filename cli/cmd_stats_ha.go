@@ -190,8 +190,8 @@ func (c *call) haTargets(ctx context.Context) (targets []admin.Target, alone boo
 }
 
 func runHA(ctx context.Context, c *call) (*result, error) {
-	if c.old && c.str("broker") == "" && c.str("cluster") == "" {
-		return nil, usage("TARGET_MISSING", "%s needs a target: -b or -c", c.cmd.old).because("nothing was sent")
+	if err := c.needTarget(); err != nil {
+		return nil, err
 	}
 	limit, err := c.gapLimit()
 	if err != nil {

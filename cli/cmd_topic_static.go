@@ -72,9 +72,9 @@ func staticCommands() []*command {
 			attrs: mutates | planned, exits: exits, view: show,
 			examples: []string{"mqctl topic static set orders --queues 8 --brokers broker-a,broker-b --dry-run", "mqctl updateStaticTopic -n 127.0.0.1:9876 -t orders -qn 8 -c DefaultCluster"},
 			flags:    flags(flagSpec{key: "queues", long: "totalQueueNum", short: "qn", kind: kindInt, min: 1, max: maxQueues, required: true, meta: "N", help: "logical queues"})},
-		{path: "topic static remap", old: "remappingStaticTopic", summary: "move logical queues between brokers (refused)", args: "TOPIC", min: 1, max: 1, argFrom: "topic", run: runStaticRemap, schema: "mqctl.topic.static.remap/v1",
+		{path: "topic static remap", old: "remappingStaticTopic", summary: "move logical queues to other brokers", args: "TOPIC", min: 1, max: 1, argFrom: "topic", run: runStaticRemap, schema: "mqctl.topic.static.remap/v1",
 			attrs: mutates | planned, exits: exits, view: show,
-			examples: []string{"mqctl topic static remap orders --brokers broker-c", "mqctl remappingStaticTopic -n 127.0.0.1:9876 -t orders -b broker-c"}, flags: flags()},
+			examples: []string{"mqctl topic static remap orders --brokers broker-b,broker-c --dry-run", "mqctl remappingStaticTopic -n 127.0.0.1:9876 -t orders -b broker-c"}, flags: flags()},
 	}
 }
 
@@ -90,7 +90,7 @@ func (c *call) staticTargets(ctx context.Context) (wanted []string, masters map[
 	}
 	brokers, clusters := split("brokers"), split("clusters")
 	if len(brokers) == 0 && len(clusters) == 0 {
-		return nil, nil, usage("TARGET_MISSING", "%s needs a target: %s or %s", c.cmd.name(c.old), c.hint("brokers"), c.hint("clusters")).because("nothing was sent")
+		return nil, nil, usage("TARGET_MISSING", "%s needs a target: %s or %s", c.cmd.name(c.old), c.hint("brokers"), c.hint("clusters")).because("nothing was sent").lacksOne(c, "brokers", "clusters")
 	}
 	view, err := a.Cluster(ctx)
 	if err != nil {
@@ -255,15 +255,22 @@ func sameTotal(now map[string]*admin.StaticTopic, next *mappingFile) bool {
 	return true
 }
 
-// staticEdit is the edit of one broker's mapping.
-func (c *call) staticEdit(t admin.Target, was, next *admin.StaticTopic, same bool) *edit {
-	it := &staticItem{Broker: t.String(), Topic: next.TopicName, TotalQueues: next.Mapping.TotalQueues, Queues: []int32{}, Epoch: next.Mapping.Epoch, Created: was == nil, Changed: !same, Verified: same && !c.dryRun()}
+// staticItemOf says what a broker shall have.
+func staticItemOf(t admin.Target, next *admin.StaticTopic, created, same, dryRun bool) *staticItem {
+	it := &staticItem{Broker: t.String(), Topic: next.TopicName, TotalQueues: next.Mapping.TotalQueues, Queues: []int32{}, Epoch: next.Mapping.Epoch,
+		Created: created, Changed: !same, Verified: same && !dryRun}
 	for id, items := range next.Mapping.Hosted {
 		if len(items) > 0 && items[len(items)-1].Broker == t.Broker {
 			it.Queues = append(it.Queues, id)
 		}
 	}
 	slices.Sort(it.Queues)
+	return it
+}
+
+// staticEdit is the edit of one broker's mapping.
+func (c *call) staticEdit(t admin.Target, was, next *admin.StaticTopic, same bool) *edit {
+	it := staticItemOf(t, next, was == nil, same, c.dryRun())
 	return &edit{target: t, items: []any{it}, same: same,
 		write: func(ctx context.Context) (bool, error) {
 			if err := c.client.PutStaticTopic(ctx, t.Addr, next, c.on("force-replace")); err != nil {
@@ -334,21 +341,4 @@ func writeMappings(before, after *mappingFile) (files [2]string, err error) {
 		}
 	}
 	return files, nil
-}
-
-// runStaticRemap says why queues are not moved.
-func runStaticRemap(ctx context.Context, c *call) (*result, error) {
-	if err := checkTopic(c.arg(0)); err != nil {
-		return nil, err
-	}
-	_, masters, err := c.staticTargets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.staticNow(ctx, masters, c.arg(0)); err != nil {
-		return nil, err
-	}
-	return nil, fail(ExitDenied, "NOT_OFFERED", "logical queues are not moved by this program; nothing was changed").
-		because("a move that stops half-way leaves a queue which two brokers take messages for; brokers of this program have no static topics").
-		try("mqadmin remappingStaticTopic", "mqctl topic static set "+c.arg(0)+" --queues N adds queues at other brokers")
 }

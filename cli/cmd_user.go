@@ -92,23 +92,28 @@ func copyView(sentence string) view {
 	return v
 }
 
+// readPassword reads a file with one line.
+func readPassword(path string) (admin.Secret, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return admin.Secret{}, fail(ExitBadConfig, "BAD_FILE", "the password cannot be read: %v", err).because("nothing was sent")
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, passwordMax+1))
+	text := strings.TrimRight(string(b), "\r\n")
+	if err != nil || text == "" || len(b) > passwordMax || strings.ContainsAny(text, "\r\n\x00") {
+		return admin.Secret{}, fail(ExitBadConfig, "BAD_FILE", "%s holds no password", path).because("one line is expected; nothing was sent")
+	}
+	return admin.NewSecret(text), nil
+}
+
 // password is the one given: by file, by mqadmin's -p, or typed without echo
 // when somebody is there and ask is true.
 func (c *call) password(r *result, ask bool) (admin.Secret, error) {
 	var none admin.Secret
 	switch {
 	case c.given("password-file"):
-		f, err := os.Open(c.str("password-file"))
-		if err != nil {
-			return none, fail(ExitBadConfig, "BAD_FILE", "the password cannot be read: %v", err).because("nothing was sent")
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, passwordMax+1))
-		text := strings.TrimRight(string(b), "\r\n")
-		if err != nil || text == "" || len(b) > passwordMax || strings.ContainsAny(text, "\r\n\x00") {
-			return none, fail(ExitBadConfig, "BAD_FILE", "%s holds no password", c.str("password-file")).because("one line is expected; nothing was sent")
-		}
-		return admin.NewSecret(text), nil
+		return readPassword(c.str("password-file"))
 	case c.given("password"):
 		r.warn(warning("PASSWORD_VISIBLE", "", "the password stood on the command line, where everybody on this machine could read it; --password-file FILE keeps it secret"))
 		return admin.NewSecret(c.str("password")), nil

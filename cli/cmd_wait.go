@@ -89,7 +89,7 @@ func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Con
 	defer cancel()
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
-	told := begin
+	told, trouble := begin, ""
 	for first := true; ; first = false {
 		now, err := see(until)
 		if err != nil && first && until.Err() == nil {
@@ -97,45 +97,59 @@ func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Con
 		}
 		it.Millis = time.Since(begin).Milliseconds()
 		if err == nil {
-			it.Value, it.Reached = textOrNil(now.value), now.reached
+			it.Value, it.Reached, trouble = textOrNil(now.value), now.reached, ""
+		} else if until.Err() == nil {
+			trouble = asMessage(c.explain(err)).Text
 		}
 		switch {
 		case err == nil && now.reached:
 			return r, nil
 		case err == nil && now.never != "":
 			m := fail(ExitConditionFalse, "NEVER", "%s %s can no longer be reached: %s", it.Condition, it.Target, now.never)
-			r.failed(m)
+			if now.value != "" && !strings.Contains(now.never, now.value) {
+				m.reason("it is: %s", now.value)
+			}
+			r.failed(m.try(it.look()))
 			return r, nil
 		}
-		told = c.tellWait(it, told, begin)
+		told = c.tellWait(it, trouble, told, begin)
 		select {
 		case <-until.Done():
-			return c.waitOver(ctx, r, it, limit)
+			return c.waitOver(ctx, r, it, trouble, limit)
 		case <-tick.C:
 		}
 	}
 }
 
 // waitOver ends a wait whose time is over, or that was interrupted.
-func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, limit time.Duration) (*result, error) {
+func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, trouble string, limit time.Duration) (*result, error) {
 	if ctx.Err() != nil {
 		return nil, c.explain(ctx.Err())
 	}
 	m := fail(ExitTimeout, "NOT_REACHED", "%s %s was not reached within %s", it.Condition, it.Target, limit)
-	if it.Value != nil {
+	switch {
+	case trouble != "" && it.Value != nil:
+		m.reason("at the end: %s; before: %s", trouble, *it.Value)
+	case trouble != "":
+		m.reason("at the end: %s", trouble)
+	case it.Value != nil:
 		m.reason("it is: %s", *it.Value)
 	}
-	look := "mqctl broker list"
-	if it.Condition == "ha" {
-		look = "mqctl stats ha"
-	}
-	r.failed(m.try(look, "a longer --for"))
+	r.failed(m.try(it.look(), "a longer --for"))
 	return r, nil
+}
+
+// look is the command that shows more of what is waited for.
+func (it *waitItem) look() string {
+	if it.Condition == "ha" {
+		return "mqctl stats ha"
+	}
+	return "mqctl broker list"
 }
 
 // tellWait says on stderr how far it is: once a second on a terminal, every
 // 10 s otherwise.
-func (c *call) tellWait(it *waitItem, told, begin time.Time) time.Time {
+func (c *call) tellWait(it *waitItem, trouble string, told, begin time.Time) time.Time {
 	every := 10 * time.Second
 	if c.p.errStyle.terminal {
 		every = time.Second
@@ -144,7 +158,10 @@ func (c *call) tellWait(it *waitItem, told, begin time.Time) time.Time {
 		return told
 	}
 	value := "not known"
-	if it.Value != nil {
+	switch {
+	case trouble != "":
+		value = trouble
+	case it.Value != nil:
 		value = *it.Value
 	}
 	fmt.Fprintf(c.io.Err, "waiting %s for %s %s: %s\n", shortDuration(time.Since(begin)), it.Condition, it.Target, oneLine(value))
@@ -169,7 +186,7 @@ func (c *call) find(ctx context.Context, name string) ([]admin.Target, error) {
 func runWaitBroker(ctx context.Context, c *call) (*result, error) {
 	ready, wantGone := c.on("ready"), c.on("gone")
 	if ready == wantGone {
-		return nil, usage("CONTRADICTION", "wait broker needs either --ready or --gone").try("mqctl wait broker " + c.arg(0) + " --ready")
+		return nil, c.either("mqctl wait broker "+c.arg(0)+" --ready", "ready", "gone")
 	}
 	it := &waitItem{Condition: "ready", Target: c.arg(0)}
 	if wantGone {
@@ -292,7 +309,7 @@ func runWaitHA(ctx context.Context, c *call) (*result, error) {
 	if target == "" {
 		target = "all brokers"
 	}
-	w := &haWait{c: c, limit: limit, stable: c.duration("stable"), slaves: map[string]slaveTrack{}}
+	w := &haWait{c: c, limit: limit, stable: c.duration("stable"), slaves: map[string]slaveTrack{}, gone: map[string]time.Time{}}
 	return c.await(ctx, &waitItem{Condition: "ha", Target: target, Limit: ptr(limit.text())}, w.see)
 }
 
@@ -303,12 +320,14 @@ type haWait struct {
 	stable time.Duration
 	since  time.Time // since when everything has been within the limits
 	slaves map[string]slaveTrack
+	gone   map[string]time.Time // masters, and what was asked for: since when it has not answered
+	looked bool                 // what was asked for was there once
 }
 
 // slaveTrack is a slave at its last looks.
 type slaveTrack struct {
 	lost time.Time // since when it has not been connected
-	gap  int64     // at that time
+	gap  *int64    // at that time, or when it was first known
 }
 
 // lostFor is how long a slave may be without a connection: slaves dial again
@@ -317,17 +336,24 @@ const lostFor = 6 * time.Second
 
 func (w *haWait) see(ctx context.Context) (look, error) {
 	r, err := w.c.haOnce(ctx)
+	if err == nil && len(r.items) == 0 && len(r.errors) > 0 {
+		err = &r.errors[0]
+	}
 	if err != nil {
-		return look{}, err
+		return w.away(ctx, err)
 	}
-	if len(r.items) == 0 && len(r.errors) > 0 {
-		return look{}, &r.errors[0]
-	}
+	w.looked = true
+	delete(w.gone, "")
 	worst, total, present := "", 0, map[string]bool{}
 	for _, item := range r.items {
 		it := item.(*haItem)
 		if it.State != nil && it.Role != "SLAVE" {
 			worst = "the master of " + it.Broker + " does not answer"
+			if w.goneFor(it.Broker) >= lostFor {
+				return look{value: "its slaves copy from nobody", never: worst}, nil
+			}
+		} else {
+			delete(w.gone, it.Broker)
 		}
 		links := it.Connections
 		if it.Role == "SLAVE" && it.State != nil {
@@ -339,6 +365,9 @@ func (w *haWait) see(ctx context.Context) (look, error) {
 			total++
 			if why := w.limit.exceeded(&links[i]); why != "" {
 				worst = name + ": " + why
+				if k := &links[i]; k.Why != nil && !k.connected() {
+					worst += ": " + *k.Why
+				}
 			}
 			if never := w.hopeless(name, &links[i]); never != "" {
 				return look{value: worst, never: never}, nil
@@ -354,6 +383,32 @@ func (w *haWait) see(ctx context.Context) (look, error) {
 		return look{value: "no slave is registered", never: "there is no slave"}, nil
 	}
 	return w.settle(worst, total), nil
+}
+
+// goneFor is how long something has been away.
+func (w *haWait) goneFor(name string) time.Duration {
+	if w.gone[name].IsZero() {
+		w.gone[name] = time.Now()
+	}
+	return time.Since(w.gone[name])
+}
+
+// away is a look that failed: what is asked for has left, or nobody can tell. At
+// the first look that is an error.
+func (w *haWait) away(ctx context.Context, err error) (look, error) {
+	var missing *admin.NotFound
+	var none *admin.NoNameserver
+	if !w.looked || ctx.Err() != nil || errors.As(err, &none) {
+		return look{}, err
+	}
+	text := asMessage(w.c.explain(err)).Text
+	if w.goneFor("") < lostFor {
+		return look{value: text}, nil
+	}
+	if errors.As(err, &missing) {
+		return look{value: text, never: w.c.str("broker") + " has left the cluster"}, nil
+	}
+	return look{never: text}, nil
 }
 
 // settle counts how long everything has been within the limits.
@@ -382,13 +437,15 @@ func (w *haWait) hopeless(name string, k *haConnection) string {
 		}
 		return why
 	}
-	if k.connected() || k.State == stateUnknown || k.GapBytes == nil && k.State != stateUnreachable {
+	if k.connected() || k.State == stateUnknown {
 		t = slaveTrack{}
 		return ""
 	}
 	if t.lost.IsZero() {
-		t = slaveTrack{lost: time.Now(), gap: orZero(k.GapBytes)}
-		return ""
+		t.lost = time.Now()
+	}
+	if t.gap == nil {
+		t.gap = k.GapBytes
 	}
 	if time.Since(t.lost) < lostFor {
 		return ""
@@ -398,7 +455,7 @@ func (w *haWait) hopeless(name string, k *haConnection) string {
 		return name + " has left the cluster"
 	case k.State == stateUnreachable:
 		return name + " does not answer and is not connected"
-	case orZero(k.GapBytes) > t.gap:
+	case k.GapBytes != nil && *k.GapBytes > *t.gap:
 		return fmt.Sprintf("%s is not connected and its gap grows: %d bytes", name, *k.GapBytes)
 	}
 	return ""

@@ -82,7 +82,7 @@ func runWaitTopic(ctx context.Context, c *call) (*result, error) {
 	}
 	routed := c.on("routed")
 	if routed == c.on("gone") {
-		return nil, usage("CONTRADICTION", "wait topic needs either --routed or --gone").try("mqctl wait topic " + name + " --routed")
+		return nil, c.either("mqctl wait topic "+name+" --routed", "routed", "gone")
 	}
 	if _, err := c.admin(); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func runWaitGroup(ctx context.Context, c *call) (*result, error) {
 		return nil, usage("BAD_NAME", "%q is not a group name", group).because("%v", err)
 	}
 	if c.given("members") == c.on("gone") {
-		return nil, usage("CONTRADICTION", "wait group needs either --members or --gone").try("mqctl wait group " + group + " --members 1")
+		return nil, c.either("mqctl wait group "+group+" --members 1", "members", "gone")
 	}
 	it := &waitItem{Condition: "gone", Target: group}
 	if c.given("members") {

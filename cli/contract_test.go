@@ -134,7 +134,7 @@ var contractErrors = []struct {
 	}, "TARGET_MISSING"},
 	{"cluster list -n EMPTY", ExitNotFound, []string{
 		`error   nameserver EMPTY knows no broker  \[CLUSTER_EMPTY\]`,
-		`why     brokers register when they start and every 30 s`,
+		`why     it has been up for \d+ (ms|s|min); brokers register when they start and every 30 s`,
 		`try     mqctl wait broker NAME --ready   or   check namesrvAddr of the broker`,
 	}, "CLUSTER_EMPTY"},
 	{"group get order_consumr -n NS --cluster DefaultCluster", ExitNotFound, []string{

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ exec sh -c "$*"
 `
 	cookSystemctl = `#!/bin/sh
 test "$1" = start
-exec mqctl broker start -c broker.conf --detach --http off
+exec mqctl broker start -c broker.conf --detach --http "$(cat http)"
 `
 	cookSleep = `#!/bin/sh
 : > "$COOKBOOK/asleep"
@@ -129,6 +130,10 @@ mappedFileSizeCommitLog = 67108864
 memoryLimitForRatio = 1048576
 `, host, host[:8], i%2, role, port, b.ns, filepath.Join(b.dir, host, "store"))
 		b.write(host+"/broker.conf", file)
+		b.write(host+"/http", "off")
+		if i == 0 {
+			b.write(host+"/http", fmt.Sprintf("127.0.0.1:%d", b.newPort())) // profiles come from there
+		}
 		b.write("etc/"+strings.TrimSuffix(host, "-master")+".conf", file)
 		b.bash("ssh "+host+" systemctl start mqctl", ExitOK)
 	}
@@ -139,9 +144,14 @@ memoryLimitForRatio = 1048576
 // replaced by those of this world.
 func (b *cookbook) run(name string, want int) string {
 	b.t.Helper()
+	return b.bash(b.snippet(name), want)
+}
+
+func (b *cookbook) snippet(name string) string {
+	b.t.Helper()
 	for i := range cheats {
 		if s := &cheats[i]; s.name == name {
-			return b.bash(strings.NewReplacer("127.0.0.1:9876", b.ns, "10.0.0.4:9876", b.ns, "/etc/rocketmq", filepath.Join(b.dir, "etc")).Replace(s.text), want)
+			return strings.NewReplacer("127.0.0.1:9876", b.ns, "10.0.0.4:9876", b.ns, "/etc/rocketmq", filepath.Join(b.dir, "etc")).Replace(s.text)
 		}
 	}
 	b.t.Fatalf("there is no snippet %s", name)
@@ -277,6 +287,8 @@ func TestCookbook(t *testing.T) {
 	step("slow-group", b.cookSlowGroup)
 	step("nobody-behind", func() { b.run("nobody-behind", ExitConditionFalse); b.says("cat lag.jsonl", `"order_consumer"`) })
 	step("bring-back", b.cookBringBack)
+	step("nobody-behind, nobody answers", b.cookSilent)
+	step("debug", b.cookDebug)
 	step("skip-backlog", b.cookSkip)
 	step("drain", b.cookDrain)
 	step("failover", b.cookFailover)
@@ -367,6 +379,36 @@ func (b *cookbook) cookBringBack() {
 	<-done
 	b.says("mqctl group get order_consumer -o json", `"whichBrokerWhenConsumeSlowly": 0`)
 	b.run("nobody-behind", ExitOK)
+}
+
+// cookSilent: neither a master nor its slave answers, while the nameserver still
+// has them: that nobody is behind is not known.
+func (b *cookbook) cookSilent() {
+	signal := func(s syscall.Signal) {
+		for _, host := range cookbookHosts[2:] {
+			if pid := lockHolder(lockPath(filepath.Join(b.dir, host, "store"))); pid > 1 {
+				if err := syscall.Kill(pid, s); err != nil {
+					b.t.Error(err)
+				}
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	defer func() {
+		signal(syscall.SIGCONT)
+		b.bash("mqctl wait broker broker-b --ready --for 1m; mqctl wait ha --broker broker-b --max-gap 0 --for 1m", ExitOK)
+	}()
+	b.bash("export MQCTL_TIMEOUT=1s\n"+b.snippet("nobody-behind"), ExitPartial)
+}
+
+func (b *cookbook) cookDebug() {
+	b.run("debug", ExitOK)
+	for _, name := range []string{"bundle.tar.gz", "findings.txt", "cpu.pprof"} {
+		if info, err := os.Stat(filepath.Join(b.dir, name)); err != nil || info.Size() == 0 && name != "findings.txt" {
+			b.t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.says("tar tzf bundle.tar.gz", "manifest.json")
 }
 
 func (b *cookbook) cookSkip() {

@@ -32,6 +32,7 @@ import (
 //	writeQueueNums = 8
 type desired struct {
 	topics, groups map[string]state
+	users, acls    map[string]state // see planAccess
 	config         map[string]string
 	offsets        map[string]int64 // GROUP/TOPIC/BROKER:QUEUE
 	brokers        map[string]*desired
@@ -41,7 +42,7 @@ type desired struct {
 const maxFile = 64 << 20
 
 func newDesired() *desired {
-	return &desired{topics: map[string]state{}, groups: map[string]state{}, config: map[string]string{}, offsets: map[string]int64{}, brokers: map[string]*desired{}}
+	return &desired{topics: map[string]state{}, groups: map[string]state{}, users: map[string]state{}, acls: map[string]state{}, config: map[string]string{}, offsets: map[string]int64{}, brokers: map[string]*desired{}}
 }
 
 // badFile is the error of an input file.
@@ -124,6 +125,10 @@ func (d *desired) fromTOML(doc map[string]any, top bool) error {
 			err = namedTables(table, d.topics)
 		case "groups":
 			err = namedTables(table, d.groups)
+		case "users":
+			err = namedTables(table, d.users)
+		case "acls":
+			err = namedTables(table, d.acls)
 		case "config":
 			err = d.configFrom(table)
 		case "offsets":
@@ -143,7 +148,7 @@ func (d *desired) fromTOML(doc map[string]any, top bool) error {
 				}
 			}
 		default:
-			return fmt.Errorf("the section %q is unknown; there are topics, groups, config, offsets and brokers", section)
+			return fmt.Errorf("the section %q is unknown; there are topics, groups, config, offsets, users, acls and brokers", section)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", section, err)
@@ -297,6 +302,16 @@ func (d *desired) check() error {
 			return fmt.Errorf("group %s: %w", name, err)
 		}
 	}
+	for _, name := range sortedKeys(d.users) {
+		if err := checkUser(name, d.users[name]); err != nil {
+			return fmt.Errorf("user %s: %w", name, err)
+		}
+	}
+	for _, subject := range sortedKeys(d.acls) {
+		if err := checkRules(subject, d.acls[subject]); err != nil {
+			return fmt.Errorf("rules of %s: %w", subject, err)
+		}
+	}
 	for _, key := range sortedKeys(d.config) {
 		if _, known := lookupKey(key); !known {
 			err := fmt.Errorf("there is no broker key %q", key)
@@ -327,6 +342,12 @@ func (d *desired) at(broker string) *desired {
 		}
 		for k, v := range part.groups {
 			out.groups[k] = out.groups[k].with(v)
+		}
+		for k, v := range part.users {
+			out.users[k] = out.users[k].with(v)
+		}
+		for k, v := range part.acls {
+			out.acls[k] = out.acls[k].with(v)
 		}
 		for k, v := range part.config {
 			out.config[k] = v
@@ -371,6 +392,8 @@ func (d *desired) sections() map[string]any {
 	}
 	add("topics", d.topics)
 	add("groups", d.groups)
+	add("users", d.users)
+	add("acls", d.acls)
 	if len(d.config) > 0 {
 		doc["config"] = d.config
 	}

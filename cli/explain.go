@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/cli/admin"
@@ -113,18 +114,26 @@ func refusal(e *admin.Refused) *Message {
 // noNameserver is message 1 of the contract.
 func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 	parts := make([]string, len(e.Addrs))
-	late := 0
+	late, junk := 0, 0
 	for i, addr := range e.Addrs {
 		var t *admin.Timeout
 		if errors.As(e.Errs[i], &t) {
 			late++
 		}
-		parts[i] = addr + " " + netReason(e.Errs[i])
+		var bad *admin.BadAnswer
+		if parts[i] = addr + " " + netReason(e.Errs[i]); errors.As(e.Errs[i], &bad) {
+			junk++
+			parts[i] = bad.Error()
+		}
 	}
 	m := fail(ExitUnreachable, "NAMESRV_UNREACHABLE", "no nameserver reachable: %s", strings.Join(parts, ", "))
 	if late > 0 && late == len(parts) {
 		m.Code, m.ExitCode = "NAMESRV_TIMEOUT", ExitTimeout
 		m.Text = "no nameserver answered: " + strings.Join(parts, ", ")
+	}
+	if junk > 0 && junk == len(parts) {
+		m.Code = "BAD_PROTOCOL"
+		m.Text = "no nameserver is understood: " + strings.Join(parts, ", ")
 	}
 	switch {
 	case c.active.Name != "":
@@ -168,7 +177,7 @@ func (c *call) notFound(e *admin.NotFound) *Message {
 	code := strings.ToUpper(strings.ReplaceAll(e.Kind, " ", "_")) + "_NOT_FOUND"
 	if e.Kind == "broker" && e.Name == "" {
 		return fail(ExitNotFound, "CLUSTER_EMPTY", "nameserver %s knows no broker", e.Where).
-			because("brokers register when they start and every 30 s").
+			because("%sbrokers register when they start and every 30 s", c.nameserverAge(e.Where)).
 			try("mqctl wait broker NAME --ready", "check namesrvAddr of the broker")
 	}
 	where := ""
@@ -182,6 +191,19 @@ func (c *call) notFound(e *admin.NotFound) *Message {
 		m.reason("there is: %s", strings.Join(e.Known, ", "))
 	}
 	return m
+}
+
+// nameserverAge says how long a nameserver has been up, if it tells: Apache's do not.
+func (c *call) nameserverAge(addr string) string {
+	if c.client == nil || c.ctx == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
+	if up, ok := c.client.NameserverUptime(ctx, addr, time.Now()); ok {
+		return "it has been up for " + shortDuration(up) + "; "
+	}
+	return ""
 }
 
 // targetMissing is message 3 of the contract.

@@ -96,6 +96,13 @@ func (f *fakeCluster) hide(addr string) {
 	f.hidden[addr] = true
 }
 
+// unhide shows a broker again.
+func (f *fakeCluster) unhide(addr string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.hidden, addr)
+}
+
 // clusterInfo serves 106.
 func (f *fakeCluster) clusterInfo(r *remoting.Request) {
 	f.mu.Lock()

@@ -335,6 +335,32 @@ func TestWaitSlaveLeaves(t *testing.T) {
 	has(t, errs, "a/2 has left the cluster")
 }
 
+// TestWaitEndsEarly: what was asked for by name leaves, or nobody is left to copy from.
+func TestWaitEndsEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		hide func(f *fakeCluster, master, copying *fakeBroker)
+		want []string
+	}{
+		"slave by name": {[]string{"--broker", "a/2"}, func(f *fakeCluster, _, copying *fakeBroker) { f.hide(copying.addr) }, []string{"a/2 has left the cluster", "[NEVER]", "mqctl stats ha"}},
+		"all": {nil, func(f *fakeCluster, _, _ *fakeBroker) {
+			f.hide(f.brokers[0].addr)
+			f.hide(f.brokers[1].addr)
+			f.hide(f.brokers[2].addr)
+		}, []string{"[NEVER]"}},
+		"master": {nil, func(f *fakeCluster, master, _ *fakeBroker) { f.hide(master.addr) }, []string{"the master of a does not answer", "its slaves copy from nobody"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCluster(t)
+			master, _, copying := ours(f)
+			time.AfterFunc(300*time.Millisecond, func() { c.hide(f, master, copying) })
+			_, errs := f.mq(7, append([]string{"wait", "ha", "--max-gap", "10", "--for", "60s"}, c.args...)...)
+			has(t, errs, c.want...)
+		})
+	}
+}
+
 func TestDrain(t *testing.T) {
 	f := newFakeCluster(t)
 	master, _ := f.add("127.0.0.1", "a", 0, 1, nil)

@@ -52,7 +52,7 @@ func (r *registry) normalise(argv0 string, args []string) (*line, error) {
 	case "mqbroker":
 		args = append([]string{"broker", "start"}, mqbrokerArgs(args)...)
 	case "mqnamesrv":
-		args = append([]string{"nameserver", "start"}, args...)
+		args = append([]string{"nameserver", "start"}, mqbrokerArgs(args)...)
 	}
 	p := &parser{r: r, l: l, rest: args, front: vocabularyOf(&command{attrs: mutates}, false)}
 	if err := p.command(); err != nil {
@@ -67,8 +67,8 @@ func (r *registry) normalise(argv0 string, args []string) (*line, error) {
 	return l, nil
 }
 
-// mqbrokerArgs translates the two letters of mqbroker that broker start spells
-// differently: -p prints all settings, -m the important ones.
+// mqbrokerArgs translates the two letters of mqbroker and mqnamesrv that our
+// commands spell differently: -p prints all settings, -m the important ones.
 func mqbrokerArgs(args []string) []string {
 	out := append([]string(nil), args...)
 	for i, a := range out {

@@ -150,7 +150,8 @@ var runbookCases = []struct{ in, want string }{
 	{"/usr/bin/mqbroker -m -c broker.conf --role slave --id 1", "broker start --config=broker.conf --id=1 --role=slave --print-config=important --"},
 	{"mqnamesrv", "nameserver start --"},
 	{"mqnamesrv --listen 0.0.0.0:9876 --detach", "nameserver start --listen=0.0.0.0:9876 --detach=true --"},
-	{"mqnamesrv -p", "!UNKNOWN_FLAG"},
+	{"mqnamesrv -p", "nameserver start --print-config=all --"},
+	{"mqnamesrv -c /etc/rocketmq/namesrv.conf", "nameserver start --config=/etc/rocketmq/namesrv.conf --"},
 }
 
 // TestNormaliseRunbooks feeds lines of runbooks through the front door.

@@ -188,7 +188,7 @@ func TestPersonalities(t *testing.T) {
 		{"mqbroker", "-c f -p", "broker start --config=f --print-config=all --", false},
 		{"mqbroker", "-m", "broker start --print-config=important --", false},
 		{"mqnamesrv", "", "nameserver start --", false},
-		{"mqnamesrv", "-c f", "!NOT_SUPPORTED", false},
+		{"mqnamesrv", "-c f", "nameserver start --config=f --", false},
 	}
 	for _, c := range cases {
 		if got := normalised(c.argv0, strings.Fields(c.args)); got != c.want {

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,30 +153,7 @@ func TestColdReads(t *testing.T) {
 func TestStaticTopics(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the mappings
 	f := newFakeCluster(t)
-	at := map[string]*admin.StaticTopic{}
-	for _, name := range []string{"a", "b", "c"} {
-		b, _ := f.add("127.0.0.1", name, 0, 0, nil)
-		b.more[remoting.ReqGetTopicConfig] = func(r *remoting.Request) {
-			if at[name] == nil {
-				r.Reply(remoting.CodeTopicNotExist, "none", nil, nil)
-				return
-			}
-			reply(r, at[name])
-		}
-		b.more[remoting.ReqUpdateAndCreateStaticTopic] = func(r *remoting.Request) {
-			var m admin.StaticMapping
-			if err := json.Unmarshal(r.Body, &m); err != nil {
-				t.Error(err)
-			}
-			ext := r.Ext.Map()
-			next := &admin.StaticTopic{TopicName: ext["topic"], Perm: 6, Mapping: &m}
-			for range len(m.Hosted) {
-				next.WriteQueueNums, next.ReadQueueNums = next.WriteQueueNums+1, next.ReadQueueNums+1
-			}
-			at[name] = next
-			r.Reply(remoting.CodeSuccess, "", nil, nil)
-		}
-	}
+	at, _ := withStaticTopics(t, f)
 	run := lineRunner(t, f)
 	run(10, "topic static set orders --queues 3 --brokers a,b --dry-run --detailed-exit-code")
 	if len(at) != 0 {
@@ -206,4 +186,109 @@ func TestStaticTopics(t *testing.T) {
 	run(11, "topic static set other --queues 3 --brokers a --map-file "+file)
 	at["b"] = &admin.StaticTopic{TopicName: "orders", Perm: 6, WriteQueueNums: 4}
 	run(1, "topic static set orders --queues 9 --brokers a")
+}
+
+// withStaticTopics are three brokers that keep static topics, and what was
+// written: the broker, and the first logical offsets of the moved queues.
+func withStaticTopics(t *testing.T, f *fakeCluster) (at map[string]*admin.StaticTopic, writes *[]string) {
+	at, writes = map[string]*admin.StaticTopic{}, &[]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		b, _ := f.add("127.0.0.1", name, 0, 0, nil)
+		b.more[remoting.ReqGetTopicConfig] = func(r *remoting.Request) {
+			if at[name] == nil {
+				r.Reply(remoting.CodeTopicNotExist, "none", nil, nil)
+				return
+			}
+			reply(r, at[name])
+		}
+		b.more[remoting.ReqGetTopicStatsInfo] = func(r *remoting.Request) {
+			var parts []string
+			for q := range at[name].WriteQueueNums {
+				parts = append(parts, fmt.Sprintf(`{"brokerName":%q,"queueId":%d,"topic":"orders"}:{"lastUpdateTimestamp":1,"maxOffset":%d,"minOffset":0}`, name, q, 4000+2000*q))
+			}
+			r.Reply(remoting.CodeSuccess, "", nil, []byte(`{"offsetTable":{`+strings.Join(parts, ",")+`}}`))
+		}
+		b.more[remoting.ReqUpdateAndCreateStaticTopic] = func(r *remoting.Request) {
+			var m admin.StaticMapping
+			if err := json.Unmarshal(r.Body, &m); err != nil {
+				t.Error(err)
+			}
+			ext := r.Ext.Map()
+			next := &admin.StaticTopic{TopicName: ext["topic"], Perm: 6, Mapping: &m}
+			for _, places := range m.Hosted {
+				for _, p := range places {
+					if p.Broker == name {
+						next.WriteQueueNums, next.ReadQueueNums = next.WriteQueueNums+1, next.ReadQueueNums+1
+					}
+				}
+			}
+			at[name] = next
+			note := name
+			for _, id := range slices.Sorted(maps.Keys(m.Hosted)) {
+				if last := lastPlace(m.Hosted[id]); last.Gen > 0 {
+					note += fmt.Sprintf(" %d>%s:%d@%d", id, last.Broker, last.QueueID, last.LogicOffset)
+				}
+			}
+			*writes = append(*writes, note)
+			r.Reply(remoting.CodeSuccess, "", nil, nil)
+		}
+	}
+	return at, writes
+}
+
+// TestStaticRemap moves logical queues in the order in which no message can get
+// an offset twice, and goes on after a broker that failed in the middle.
+func TestStaticRemap(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	f := newFakeCluster(t)
+	at, writes := withStaticTopics(t, f)
+	run := lineRunner(t, f)
+	run(3, "topic static remap orders --brokers a")
+	run(0, "topic static set orders --queues 4 --brokers a,b")
+	*writes = nil
+	run(0, "topic static remap orders --brokers a,b") // they lie there already
+	if len(*writes) != 0 {
+		t.Error(*writes)
+	}
+	run(10, "topic static remap orders --brokers a,c --dry-run --detailed-exit-code")
+	if len(*writes) != 0 {
+		t.Fatal("a dry run wrote")
+	}
+	out, _ := run(0, "remappingStaticTopic -t orders -b a,c")
+	has(t, out, "The old mapping data is written to file ", ".before", "The new mapping data is written to file ", ".after")
+	want := []string{"c 1>c:0@-1 3>c:1@-1", "b 1>c:0@-1 3>c:1@-1", "c 1>c:0@10000 3>c:1@20000", "a"}
+	if !slices.Equal(*writes, want) {
+		t.Errorf("written: %q, want %q", *writes, want)
+	}
+	if q := at["c"].Mapping.Hosted[1]; len(q) != 2 || q[0].Broker != "b" || q[1].Broker != "c" || q[1].EndOffset != -1 {
+		t.Errorf("queue 1 is %+v", q)
+	}
+	epoch := at["a"].Mapping.Epoch
+	if at["b"].Mapping.Epoch != epoch || at["c"].Mapping.Epoch != epoch {
+		t.Error("the epochs differ")
+	}
+	// One broker fails in the middle: what to do is said, and works.
+	for _, b := range f.brokers {
+		if b.name == "c" {
+			refused := b.more[remoting.ReqGetTopicStatsInfo]
+			b.set(func() {
+				b.more[remoting.ReqGetTopicStatsInfo] = func(r *remoting.Request) { r.Reply(remoting.CodeSystemError, "not now", nil, nil) }
+			})
+			*writes = nil
+			_, errs := run(1, "topic static remap orders --brokers a,b")
+			has(t, errs, "not now", "it failed while the offsets were being decided, at c", "take no messages until it is finished", "--map-file ")
+			_, errs2 := run(1, "topic static remap orders --brokers a,b")
+			has(t, errs2, "MAPPING_BROKEN")
+			b.set(func() { b.more[remoting.ReqGetTopicStatsInfo] = refused })
+			_, again, _ := strings.Cut(errs, "mqctl topic static remap ")
+			again, _, _ = strings.Cut(again, "\n")
+			again, _, _ = strings.Cut(again, "   or   ")
+			run(0, "topic static remap "+strings.TrimSpace(again))
+		}
+	}
+	if len(at["b"].Mapping.Hosted) == 0 || lastPlace(at["b"].Mapping.Hosted[1]).LogicOffset < 10000+4000 {
+		t.Errorf("finished: %+v", at["b"].Mapping)
+	}
+	run(3, "topic static remap orders --brokers nobody")
+	run(2, "topic static remap orders")
 }

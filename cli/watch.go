@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,11 +41,11 @@ func (c *call) watch(ctx context.Context, once func(context.Context) (*result, e
 		}
 		select {
 		case <-ctx.Done():
-			return w.end(ctx)
+			return &result{streamed: true}, nil
 		case <-tick.C:
 		}
 		if r, err = once(ctx); ctx.Err() != nil {
-			return w.end(ctx)
+			return &result{streamed: true}, nil
 		}
 	}
 }
@@ -71,13 +70,6 @@ func (w *watching) prepare() error {
 	return nil
 }
 
-// end is the normal end by the user; a deadline is a failure.
-func (w *watching) end(ctx context.Context) (*result, error) {
-	if _, byUser := interruption(ctx); !byUser && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return nil, fail(ExitTimeout, "DEADLINE", "the deadline is over")
-	}
-	return &result{streamed: true}, nil
-}
 
 // show prints one look, or what went wrong with it.
 func (w *watching) show(r *result, failed error) error {

@@ -100,6 +100,14 @@ const (
 
 // lists serves the requests for topic names: 206, 224, 304, 311, 312, 313.
 func (s *Server) lists(r *remoting.Request) {
+	allowed := &s.switches.topicLists
+	if r.Code == remoting.ReqGetAllTopicListFromNameserver {
+		allowed = &s.switches.allTopics
+	}
+	if !allowed.Load() {
+		r.Reply(remoting.CodeSystemError, "disable", nil, nil) // RocketMQ's word
+		return
+	}
 	v := s.routes.view()
 	var l body.TopicList
 	switch r.Code {

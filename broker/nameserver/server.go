@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +34,13 @@ type Options struct {
 	// RetryRouteOf is the name of the broker in the same process, if there is one
 	// that makes groups by itself: retry topics nobody has registered yet are routed to it.
 	RetryRouteOf string
-	ScanEvery    time.Duration // for silent brokers [5 s]
-	Now          func() time.Time
+	// NoTopicLists refuses lists of topics (224, 304, 311 to 313), NoAllTopics the one of all (206).
+	NoTopicLists, NoAllTopics bool
+	// Save keeps settings that were changed (318); nil: they last until the end.
+	// Called for one change at a time.
+	Save      func(values map[string]string) error
+	ScanEvery time.Duration // for silent brokers [5 s]
+	Now       func() time.Time
 	// Dial connects to brokers for 905; nil is the network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	Log  *slog.Logger
@@ -54,6 +60,9 @@ type Server struct {
 	notices chan change
 	// ending is set when Run ends: brokers are not lost because we close their connections.
 	ending atomic.Bool
+
+	boot   time.Time
+	saving sync.Mutex // of Options.Save
 }
 
 // New reads the key table; it serves nothing yet.
@@ -78,10 +87,12 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: log, kv: kv, notices: make(chan change, 256)}
+	s := &Server{o: o, log: log, kv: kv, notices: make(chan change, 256), boot: o.Now()}
 	s.switches.orderMessages.Store(o.OrderMessageEnable)
 	s.switches.actingMaster.Store(o.SupportActingMaster)
 	s.switches.deleteVanished.Store(o.DeleteTopicWithBrokerRegistration)
+	s.switches.topicLists.Store(!o.NoTopicLists)
+	s.switches.allTopics.Store(!o.NoAllTopics)
 	s.routes = newRoutes(s.switches.deleteVanished.Load)
 	s.net = remoting.NewServer(remoting.ServerOptions{Handler: s, Log: log, Now: o.Now})
 	return s, nil

@@ -13,9 +13,9 @@ import (
 )
 
 // switches are the settings that can be changed while the nameserver runs. They
-// last until it ends: it has no configuration file of its own.
+// last until it ends, unless Options.Save keeps them.
 type switches struct {
-	orderMessages, actingMaster, deleteVanished atomic.Bool
+	orderMessages, actingMaster, deleteVanished, topicLists, allTopics atomic.Bool
 }
 
 // maxSettings bounds the text of one change, in bytes.
@@ -27,8 +27,14 @@ func (s *Server) live() map[string]*atomic.Bool {
 		"orderMessageEnable":                &s.switches.orderMessages,
 		"supportActingMaster":               &s.switches.actingMaster,
 		"deleteTopicWithBrokerRegistration": &s.switches.deleteVanished,
+		"enableTopicList":                   &s.switches.topicLists,
+		"enableAllTopicList":                &s.switches.allTopics,
 	}
 }
+
+// BootTimestamp is the name of ours, in the answer of 319, for when the
+// nameserver was made, in milliseconds; brokers have one of that name in 28.
+const BootTimestamp = "bootTimestamp"
 
 // fixed are the settings that only a restart changes, with their values.
 func (s *Server) fixed() map[string]string {
@@ -39,6 +45,7 @@ func (s *Server) fixed() map[string]string {
 	return map[string]string{
 		"bindAddress": host, "listenPort": port, "scanNotActiveBrokerInterval": strconv.FormatInt(s.o.ScanEvery.Milliseconds(), 10),
 		"notifyMinBrokerIdChanged": strconv.FormatBool(s.o.NotifyMinBrokerIDChanged),
+		BootTimestamp:              strconv.FormatInt(s.boot.UnixMilli(), 10),
 	}
 }
 
@@ -67,10 +74,27 @@ func (s *Server) changeSettings(r *remoting.Request) {
 		r.Reply(err.Code, err.Remark, nil, nil)
 		return
 	}
+	last := "until this nameserver ends"
+	if s.o.Save != nil {
+		values := map[string]string{}
+		for name, v := range s.live() {
+			if on, changed := next[v]; changed {
+				values[name] = strconv.FormatBool(on)
+			}
+		}
+		s.saving.Lock()
+		defer s.saving.Unlock()
+		if err := s.o.Save(values); err != nil {
+			s.log.Error("settings cannot be saved; nothing was changed", "err", err)
+			r.Reply(remoting.CodeSystemError, "the settings cannot be saved, nothing was changed: "+err.Error(), nil, nil)
+			return
+		}
+		last = "in its file"
+	}
 	for v, on := range next {
 		v.Store(on)
 	}
-	s.log.Info("settings changed; they last until this nameserver ends", "text", strings.TrimSpace(string(r.Body)), "peer", r.Conn.RemoteAddr())
+	s.log.Info("settings changed", "last", last, "text", strings.TrimSpace(string(r.Body)), "peer", r.Conn.RemoteAddr())
 	r.Reply(remoting.CodeSuccess, "", nil, nil)
 }
 

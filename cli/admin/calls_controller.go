@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"mqctl/broker/remoting"
 )
@@ -83,6 +84,18 @@ func (c *Client) putProperties(ctx context.Context, addr string, code int, value
 // NameserverConfig reads the settings of one nameserver (319).
 func (c *Client) NameserverConfig(ctx context.Context, addr string) (*Properties, error) {
 	return c.properties(ctx, addr, remoting.ReqGetNamesrvConfig)
+}
+
+// NameserverUptime is how long a nameserver of this program has run at now, by
+// its clock; false for others, which do not tell.
+func (c *Client) NameserverUptime(ctx context.Context, addr string, now time.Time) (time.Duration, bool) {
+	p, err := c.NameserverConfig(ctx, addr)
+	if err != nil {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(p.Values["bootTimestamp"], 10, 64)
+	up := now.Sub(time.UnixMilli(ms))
+	return up, err == nil && ms > 0 && up >= 0
 }
 
 // UpdateNameserverConfig sets keys of one nameserver (318). Apache's ignores
