@@ -70,7 +70,6 @@ func (w *watching) prepare() error {
 	return nil
 }
 
-
 // show prints one look, or what went wrong with it.
 func (w *watching) show(r *result, failed error) error {
 	p := w.c.p
