@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mqctl/store"
 	"mqctl/store/vfs"
 )
 
@@ -23,6 +22,8 @@ type SideFile struct {
 	Head   string // its first line
 	Values [][2]string
 	Err    error // why it cannot be believed
+
+	text []byte
 }
 
 // SideFiles reads the sealed files in mqctl/: those that end with their checksum.
@@ -44,7 +45,7 @@ func (s *Store) SideFiles() ([]SideFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := SideFile{Path: "mqctl/" + e.Name, Bytes: int64(len(b))}
+		f := SideFile{Path: "mqctl/" + e.Name, Bytes: int64(len(b)), text: b}
 		f.parse(string(b))
 		out = append(out, f)
 	}
@@ -82,12 +83,8 @@ func (v *verifier) sideFiles() error {
 		return err
 	}
 	for _, f := range files {
-		if f.Err != nil {
-			n := notLog(store.SideFileDamaged, f.Path, "%v: a start does without it", f.Err)
-			v.find(Found{Finding: n, Severity: Repair})
-			continue
-		}
-		if f.Path != "mqctl/progress" {
+		v.sideFile(&f)
+		if f.Err != nil || f.Path != "mqctl/progress" {
 			continue
 		}
 		for _, l := range f.Values {

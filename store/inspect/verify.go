@@ -60,10 +60,11 @@ type verifier struct {
 	lastEnd      int64 // behind the record before
 	lastAt       int64 // where the record before begins, -1 at first
 	lastMs       int64
-	back         Found // records older than the one before
-	killed       bool  // the file abort is there
-	missesDelays bool  // config/delayOffset.json is not there although there are queues
-	noLogs       bool  // the log is gone, so nothing can be said about queues and index
+	back         Found        // records older than the one before
+	killed       bool         // the file abort is there
+	missesDelays bool         // config/delayOffset.json is not there although there are queues
+	listed       []store.Hole // by the file mqctl/holes
+	noLogs       bool         // the log is gone, so nothing can be said about queues and index
 }
 
 type span struct{ from, to int64 }
@@ -74,7 +75,7 @@ type span struct{ from, to int64 }
 func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
 	v := s.verifier(ctx, found)
 	v.plan = s.logCapacity() - s.LogMin()
-	rep, err := v.run(v.names, v.sideFiles, v.config, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers)
+	rep, err := v.run(v.names, v.sideFiles, v.config, v.journals, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.listedHoles, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers)
 	if err == nil && s.opt.Progress != nil {
 		s.opt.Progress(v.plan, v.plan)
 	}
@@ -86,7 +87,7 @@ func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
 // the size of the store.
 func (s *Store) VerifyLight(ctx context.Context, found func(Found)) (Report, error) {
 	v := s.verifier(ctx, found)
-	return v.run(v.names, v.sideFiles, v.config)
+	return v.run(v.names, v.sideFiles, v.config, v.journals, v.listedInFiles)
 }
 
 func (s *Store) verifier(ctx context.Context, found func(Found)) *verifier {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -140,17 +141,77 @@ func (f *File) Replay(apply func(line []byte) error) error {
 		return err
 	}
 	for rest := text[len(head):]; len(rest) > 0; {
-		line, tail, whole := bytes.Cut(rest, []byte("\n"))
-		if !whole || len(line) < 9 || string(line[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[9:])) {
+		line, tail, ok := cutLine(rest)
+		if !ok {
 			break // was being written when the power went
 		}
-		if err := apply(line[9:]); err != nil {
+		if err := apply(line); err != nil {
 			return fmt.Errorf("%s: %w", j.path, err)
 		}
 		j.found = true
 		rest = tail
 	}
 	return nil
+}
+
+// cutLine takes the next change from a journal; ok is false if it is not whole.
+func cutLine(rest []byte) (change, tail []byte, ok bool) {
+	line, tail, whole := bytes.Cut(rest, []byte("\n"))
+	if !whole || len(line) < 9 || line[8] != ' ' || string(line[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[9:])) {
+		return nil, tail, false
+	}
+	return line[9:], tail, true
+}
+
+// JournalState is what a start makes of a journal, for those who only look.
+type JournalState struct {
+	Version string // of its first line, if that is not ours
+	Other   bool   // it belongs to another document: nothing of it counts
+	Changes int    // that a start takes over
+	Bad     error  // why a change that is whole cannot be used
+	End     int    // where what is taken over ends, in bytes
+	Lost    int    // whole lines behind End, which a start does not reach
+}
+
+// CheckJournal looks at a journal and the document that it lies beside; nothing is changed.
+func CheckJournal(doc, text []byte) (st JournalState) {
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	if !bytes.HasPrefix(first, []byte(journalHead+" ")) {
+		st.Version = string(first[:min(len(first), 40)])
+		return st
+	}
+	var j journal
+	j.base(doc)
+	if string(first)+"\n" != j.header() {
+		st.Other = true
+		return st
+	}
+	for st.End = len(text) - len(rest); len(rest) > 0; {
+		line, tail, ok := cutLine(rest)
+		if ok && !json.Valid(line) {
+			st.Bad = errors.New("a change is no JSON")
+		}
+		if !ok || st.Bad != nil {
+			st.Lost = wholeLines(tail)
+			return st
+		}
+		st.Changes++
+		st.End += len(rest) - len(tail)
+		rest = tail
+	}
+	return st
+}
+
+// wholeLines counts the changes in what follows a line that cannot be used.
+func wholeLines(rest []byte) (n int) {
+	for len(rest) > 0 {
+		_, tail, ok := cutLine(rest)
+		if ok {
+			n++
+		}
+		rest = tail
+	}
+	return n
 }
 
 // syncJournal makes the lines safe that a start is about to show: whoever wrote the last of
