@@ -149,9 +149,12 @@ type Offsets struct {
 	commits atomic.Int64 // since the start
 	changes atomic.Int64 // commits and removals that changed a value
 	waiting atomic.Int64 // cells with flagPending
-	moved   atomic.Int64
-	ignored atomic.Int64
-	held    atomic.Int64
+
+	floorsMu sync.Mutex                          // held to replace floors, within a shard's mu
+	floors   atomic.Pointer[map[string]Progress] // of deleted topics; see floors.go
+	moved    atomic.Int64
+	ignored  atomic.Int64
+	held     atomic.Int64
 
 	mu         sync.Mutex // guards what follows; held while the file is written
 	file       *table.File

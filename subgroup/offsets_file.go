@@ -123,6 +123,9 @@ func LoadOffsets(fs vfs.FS, dir string, nowMillis func() int64) (*Offsets, error
 		if at := r.add(in.Queue); at != nil {
 			o.set(s, r, at, in.Progress)
 			at.moved = false
+			if in.Group == floorGroup {
+				o.setFloor(in.Topic, in.Progress)
+			}
 		}
 	}
 	o.savedAfter = o.changes.Load()
@@ -183,7 +186,7 @@ func join(offsets map[string]map[string]number, meta map[string]map[string]metaE
 	for name := range union(offsets, meta) {
 		// A topic has no @; what follows may have one (group@broadcast).
 		topic, group, ok := strings.Cut(name, "@")
-		if !ok || topic == "" || group == "" {
+		if !ok || topic == "" {
 			continue
 		}
 		from := len(records)
@@ -202,6 +205,9 @@ func join(offsets map[string]map[string]number, meta map[string]map[string]metaE
 			}
 		}
 		row := records[from:]
+		if group == floorGroup { // one, the marker of queue 0
+			row = slices.DeleteFunc(row, func(r ProgressRecord) bool { return !r.Deleted || r.Queue != 0 })
+		}
 		slices.SortFunc(row, func(a, b ProgressRecord) int { return int(int64(a.Queue) - int64(b.Queue)) })
 		row = slices.CompactFunc(row, func(a, b ProgressRecord) bool { return a.Queue == b.Queue })
 		records = records[:from+min(len(row), maxQueueIDs)]

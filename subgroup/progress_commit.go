@@ -76,7 +76,7 @@ func (o *Offsets) raise(s *offsetShard, r *row, c *Commit) bool {
 		o.commits.Add(1)
 		if at = r.add(c.Queue); at != nil {
 			at.client = fold(c.Client)
-			o.set(s, r, at, Progress{Offset: c.Offset, Source: FromCommit, Term: o.term.Load(), Updated: c.NowMillis})
+			o.set(s, r, at, Progress{Offset: c.Offset, Gen: o.floorGen(r.key.topic), Source: FromCommit, Term: o.term.Load(), Updated: c.NowMillis})
 		}
 		return true
 	}
@@ -138,7 +138,7 @@ func (o *Offsets) CommitChecked(c *Commit) Outcome {
 		o.ignored.Add(1)
 		return Ignored
 	}
-	next.Gen++
+	next.Gen = o.nextGen(r.key.topic, next.Gen)
 	next.Unknown = false
 	next.Source = src
 	at.client = fold(c.Client)
@@ -210,7 +210,7 @@ func (o *Offsets) Reset(group, topic string, queue int32, target int64, pending 
 		prev, known = w.prev, w.known
 	}
 	next.Offset, next.Source, next.Term, next.Updated = target, FromReset, o.term.Load(), o.now()
-	next.Gen++
+	next.Gen = o.nextGen(topic, next.Gen)
 	next.Unknown, next.Deleted, next.Pending = false, false, pending
 	at.client = 0
 	o.set(s, r, at, next)

@@ -118,7 +118,7 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 		return *ours, false
 	case !has && !dirty && same: // deleted there
 		delete(m.agreed, k)
-		return Progress{Gen: ours.Gen + 1, Deleted: true, Updated: next.Updated}, false
+		return Progress{Gen: m.o.nextGen(k.topic, ours.Gen), Deleted: true, Updated: next.Updated}, false
 	case !has:
 		return *ours, m.owe(k, a)
 	case ours.Deleted: // made anew there
@@ -134,7 +134,7 @@ func (m *PlainMaster) one(k queueKey, ours *Progress, offset int64, has, same bo
 		return *ours, true
 	default: // an operator moved it back there
 		next.Source, next.Pending = FromReset, false
-		next.Gen++
+		next.Gen = m.o.nextGen(k.topic, next.Gen)
 		next.Unknown = false
 	}
 	m.agreed[k] = agreement{offset: offset, known: true}
@@ -218,6 +218,9 @@ func (p *PlainSlave) Take(table []ProgressRecord) (changed int) {
 		in := &table[i]
 		k := keyOf(in)
 		ours, moved, has := p.o.peek(k)
+		if !has && p.o.floorGen(k.topic) > 0 {
+			continue // it may still speak of the topic before, as with a marker
+		}
 		if !has {
 			rec := ProgressRecord{Topic: k.topic, Group: k.group, Queue: k.queue,
 				Progress: Progress{Offset: in.Offset, Source: FromCommit, Unknown: true, Updated: p.o.now()}}

@@ -122,7 +122,13 @@ func (o *Offsets) Merge(records []ProgressRecord) int {
 	oldest := o.now() - markerMillis
 	for i := range records {
 		in := &records[i]
-		if in.Topic == "" || in.Group == "" || in.Deleted && in.Updated < oldest {
+		if in.Topic == "" || in.Deleted && in.Updated < oldest || in.Group == floorGroup && (!in.Deleted || in.Queue != 0) {
+			continue
+		}
+		if in.Group == floorGroup {
+			if o.raiseFloor(in.Topic, in.normal()) {
+				won++
+			}
 			continue
 		}
 		if o.mergeOne(in) {
@@ -141,14 +147,18 @@ func (o *Offsets) mergeOne(in *ProgressRecord) bool {
 		r = s.row([]byte(in.Topic), []byte(in.Group))
 	}
 	at := r.find(in.Queue)
+	news := raised(in.normal(), o.floor(in.Topic))
 	if at == nil {
 		if at = r.add(in.Queue); at != nil {
-			o.set(s, r, at, in.Progress)
+			if g := o.floorGen(in.Topic); news.Unknown && g > 0 { // a broker without generations speaks of the topic that is there
+				news.Unknown, news.Gen = false, g
+			}
+			o.set(s, r, at, news)
 		}
 		return at != nil
 	}
 	cur := at.progress()
-	next := cur.merge(in.normal())
+	next := cur.merge(news)
 	if next.same(cur) {
 		at.updated = next.Updated // says nothing new
 		return false
@@ -182,7 +192,7 @@ func (o *Offsets) Clamp(queueMax func(topic string, queue int32) (int64, bool)) 
 				}
 				p := c.progress()
 				p.Offset, p.Source, p.Term, p.Updated = end, FromCorrection, term, now
-				p.Gen++
+				p.Gen = o.nextGen(r.key.topic, p.Gen)
 				p.Unknown = false
 				o.set(s, r, c, p)
 				changed = append(changed, ProgressRecord{Topic: r.key.topic, Group: r.key.group, Queue: c.queue, Progress: p})
@@ -197,6 +207,7 @@ func (o *Offsets) Clamp(queueMax func(topic string, queue int32) (int64, bool)) 
 // that replicas that do not know of it yet do not bring it back (P8).
 func (o *Offsets) DeleteTopic(topic string) {
 	o.remove(func(k rowKey) bool { return k.topic == topic })
+	o.raiseFloor(topic, Progress{Gen: o.topGen(topic) + 1, Source: FromReset, Deleted: true, Term: o.term.Load(), Updated: o.now()})
 }
 
 // DeleteGroup forgets a group's progress on every topic, and leaves markers.
@@ -218,7 +229,7 @@ func (o *Offsets) remove(match func(rowKey) bool) {
 				if c := &r.cells[j]; c.live() {
 					p := c.progress()
 					c.client = 0
-					o.set(s, r, c, Progress{Gen: p.Gen + 1, Source: FromReset, Deleted: true, Term: term, Updated: now})
+					o.set(s, r, c, Progress{Gen: o.nextGen(k.topic, p.Gen), Source: FromReset, Deleted: true, Term: term, Updated: now})
 				}
 			}
 			if len(r.cells) == 0 {
@@ -262,6 +273,9 @@ func (o *Offsets) sweepRow(s *offsetShard, r *row, now int64, anyMember func(gro
 	r.cells = slices.DeleteFunc(r.cells, func(c cell) bool {
 		if !c.outlived(now) {
 			return false
+		}
+		if r.key.group == floorGroup {
+			o.setFloor(r.key.topic, Progress{})
 		}
 		o.changes.Add(1)
 		return true

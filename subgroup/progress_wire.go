@@ -76,7 +76,7 @@ func DecodeRecords(b []byte) ([]ProgressRecord, error) {
 		r.Updated = d.signed(math.MinInt64, math.MaxInt64)
 		f := cellFlags(flags &^ wireSameRow)
 		r.Deleted, r.Pending, r.Unknown = f&flagDeleted != 0, f&flagPending != 0, f&flagUnknown != 0
-		if d.err == nil && (f&^flagsKnown != 0 || r.Source > FromCommit || r.Topic == "" || r.Group == "") {
+		if d.err == nil && (f&^flagsKnown != 0 || r.Source > FromCommit || r.Topic == "" || r.Group == floorGroup && !r.Deleted) {
 			d.err = errors.New("it has unknown marks or no name")
 		}
 		if d.err != nil {

@@ -398,12 +398,25 @@ func (w *world) check(r *replica) error {
 		}
 	}
 	for k, is := range now {
-		if is.Gen > w.explicit[k] && !w.lost[k] {
-			return fmt.Errorf("%s: %s is %+v after %d moves", r.name, k, is, w.explicit[k])
+		if f, ok := r.o.Progress("", k.topic, 0); ok && !is.Unknown && is.Gen < f.Gen {
+			return fmt.Errorf("%s: %s is %+v, of a topic that was deleted since (%+v)", r.name, k, is, f)
+		}
+		if moves := w.moves(k.topic); is.Gen > moves && !w.lost[k] { // a deletion lifts all of a topic above the highest
+			return fmt.Errorf("%s: %s is %+v after %d moves", r.name, k, is, moves)
 		}
 	}
 	r.seen = now
 	return nil
+}
+
+// moves is how often something of a topic was moved on purpose.
+func (w *world) moves(topic string) (n uint32) {
+	for k, m := range w.explicit {
+		if k.topic == topic {
+			n += m
+		}
+	}
+	return n
 }
 
 // behindOf says what of from's progress is not at to although it was brought up
@@ -477,7 +490,7 @@ func (w *world) settle() error {
 // text is all that replicas must agree on: everything but times.
 func (w *world) text(o *subgroup.Offsets) string {
 	var b strings.Builder
-	for _, k := range w.keys {
+	for _, k := range append([]simKey{{topic: "t"}, {topic: "u"}}, w.keys...) { // floors too
 		if p, ok := o.Progress(k.group, k.topic, k.queue); ok {
 			p.Updated = 0
 			fmt.Fprintf(&b, "%s %+v\n", k, p)
