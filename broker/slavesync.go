@@ -129,8 +129,13 @@ func newSlaveSync(o syncOptions) (*slaveSync, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the known replicas: %w", err)
 	}
+	kept, err := loadDelivered(o.FS, dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading what slaves have seen of resets: %w", err)
+	}
 	s := &slaveSync{o: o, members: members, poke: make(chan struct{}, 1),
 		instance: fmt.Sprintf("%x-%x", o.Now().UnixNano(), processID())}
+	s.foreign.kept = kept
 	s.net = remoting.NewClient(remoting.ClientOptions{Dial: o.Dial, Log: o.Log, Serialize: remoting.JSON})
 	return s, nil
 }

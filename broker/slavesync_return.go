@@ -94,6 +94,7 @@ const (
 type foreignSlaves struct {
 	mu     sync.Mutex // guards the map, for moments
 	byAddr map[string]*foreignSlave
+	kept   *delivered // over restarts; nil: nothing is
 }
 
 type foreignSlave struct {
@@ -114,6 +115,11 @@ func (f *foreignSlaves) of(addr string, o *subgroup.Offsets) *foreignSlave {
 			clear(f.byAddr) // addresses that come and go; what is forgotten is only asked anew
 		}
 		p = &foreignSlave{state: subgroup.NewPlainSlave(o)}
+		if f.kept != nil {
+			if gens, ok := f.kept.of(addr); ok {
+				p.state.Restore(gens)
+			}
+		}
 		f.byAddr[addr] = p
 	}
 	return p
@@ -140,6 +146,9 @@ func (s *slaveSync) takeForeign(ctx context.Context, p *foreignSlave, addr strin
 	}
 	if p.state.Take(theirs) > 0 {
 		s.changing.Add(1)
+	}
+	if gens, ok := p.state.Delivered(); ok && s.foreign.kept != nil {
+		return s.foreign.kept.save(addr, gens)
 	}
 	return nil
 }

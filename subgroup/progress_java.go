@@ -1,5 +1,7 @@
 package subgroup
 
+import "strings"
+
 // Apache's brokers exchange bare numbers (code 43), so what a lower one means
 // must be concluded from what was there before. PlainMaster does that for a slave
 // of ours under an Apache master, PlainSlave for a master of ours with an Apache
@@ -189,8 +191,10 @@ func (o *Offsets) replace(rec *ProgressRecord, p Progress) bool {
 // there. A higher number there is either that or one from before a reset of ours
 // that the slave has not copied yet.
 type PlainSlave struct {
-	o     *Offsets
-	shown map[queueKey]shown
+	o        *Offsets
+	shown    map[queueKey]shown
+	restored bool // what an earlier process knew is known here
+	news     bool // Delivered has something to say that it did not say before
 }
 
 // shown is what is known of one key with a generation.
@@ -204,14 +208,14 @@ type shown struct {
 
 // NewPlainSlave begins with a slave of which nothing is known.
 func NewPlainSlave(o *Offsets) *PlainSlave {
-	return &PlainSlave{o: o, shown: map[queueKey]shown{}}
+	return &PlainSlave{o: o, shown: map[queueKey]shown{}, news: true}
 }
 
 // Take brings the slave's whole table in: before this broker registers, and before
 // it answers each 43 of the slave. A key here that was never moved by intent takes
 // the larger number; one that was, keeps ours until the slave has shown ours back. Of
-// moves before this process nobody knows whether it has; they count as shown when a
-// consumer committed after them.
+// moves before this process Restore says whether it has; without it they count as shown
+// when a consumer committed after them.
 // It returns how many keys changed here.
 func (p *PlainSlave) Take(table []ProgressRecord) (changed int) {
 	for i := range table {
@@ -251,13 +255,52 @@ func (p *PlainSlave) believed(k queueKey, ours *Progress, moved bool, offset int
 	if s.delivered != ours.Gen && !ours.Deleted {
 		copied := s.servedGen == ours.Gen && (offset == s.served || s.seen && offset < s.offset)
 		if copied || offset == ours.Offset {
-			s.delivered = ours.Gen
+			s.delivered, p.news = ours.Gen, true
 		}
 	}
 	s.offset, s.seen = offset, true
 	p.shown[k] = s
-	return !ours.Deleted && (s.delivered == ours.Gen || !moved && ours.Source == FromCommit)
+	return !ours.Deleted && (s.delivered == ours.Gen || !p.restored && !moved && ours.Source == FromCommit)
 }
+
+// Delivered is what is to be kept over a restart of this broker: the keys whose newest
+// move the slave has shown back, with its generation. Else a slave that has not copied a
+// reset yet would undo it after the restart, once a consumer has committed behind it. ok
+// is false if the answer would be that of the last call.
+func (p *PlainSlave) Delivered() (gens map[string]map[int32]uint32, ok bool) {
+	if !p.news {
+		return nil, false
+	}
+	p.news = false
+	gens = map[string]map[int32]uint32{}
+	for k, s := range p.shown {
+		if s.delivered == 0 {
+			continue
+		}
+		name := k.topic + "@" + k.group
+		if gens[name] == nil {
+			gens[name] = map[int32]uint32{}
+		}
+		gens[name][k.queue] = s.delivered
+	}
+	return gens, true
+}
+
+// Restore takes in what Delivered said in an earlier process, before the first Take.
+func (p *PlainSlave) Restore(gens map[string]map[int32]uint32) {
+	p.restored = true
+	for name, queues := range gens {
+		topic, group, ok := strings.Cut(name, "@")
+		for queue, gen := range queues {
+			if ok && len(p.shown) < maxRestored {
+				p.shown[queueKey{rowKey{topic, group}, queue}] = shown{delivered: gen}
+			}
+		}
+	}
+}
+
+// maxRestored bounds what is taken from a file.
+const maxRestored = 1 << 20
 
 // peek is one key's progress and whether it was moved by intent since the start.
 func (o *Offsets) peek(k queueKey) (_ Progress, moved, ok bool) {

@@ -190,3 +190,50 @@ func TestPlainSlaveAfterRestart(t *testing.T) {
 		t.Errorf("after a restart %s and %s, want the slave's 90, and 20 of a reset that nobody followed yet", a, b)
 	}
 }
+
+// TestPlainSlaveOverRestart: a reset that an Apache slave has not copied when this broker
+// stops is not undone by the slave's old number after the start, although a consumer has
+// committed behind it; and what consumers committed at a slave that had copied it counts.
+func TestPlainSlaveOverRestart(t *testing.T) {
+	for _, copied := range []bool{false, true} {
+		disk := vfs.NewMem()
+		load := func() *subgroup.Offsets {
+			o, err := subgroup.LoadOffsets(disk, "/s", func() int64 { return 1_700_000_000_000 })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		shows := func(offset int64) []subgroup.ProgressRecord {
+			return []subgroup.ProgressRecord{{Topic: "t", Group: "g", Progress: subgroup.Progress{Offset: offset, Unknown: true, Source: subgroup.FromCommit}}}
+		}
+		o := load()
+		slave := subgroup.NewPlainSlave(o)
+		slave.Take(shows(100))
+		o.Reset("g", "t", 0, 10, false)
+		o.CommitChecked(&subgroup.Commit{Group: []byte("g"), Topic: []byte("t"), Offset: 12, Member: true, AnyMember: true, Client: 1, QueueMax: -1})
+		slave.Take(shows(100))
+		there := int64(100)
+		if copied {
+			slave.Answer()
+			there = 12
+			slave.Take(shows(there))
+			there = 50 // consumers went on there
+		}
+		if err := o.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		kept, ok := slave.Delivered()
+		if _, again := slave.Delivered(); !ok || again {
+			t.Error("it is told when there is news, and only then")
+		}
+		o = load()
+		slave = subgroup.NewPlainSlave(o)
+		slave.Restore(kept)
+		slave.Take(shows(there))
+		want := map[bool]int64{false: 12, true: 50}[copied]
+		if got, _ := o.Query([]byte("g"), []byte("t"), 0); got != want {
+			t.Errorf("copied %t: progress %d, want %d", copied, got, want)
+		}
+	}
+}

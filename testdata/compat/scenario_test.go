@@ -127,7 +127,14 @@ func slaveBack(t *testing.T, client string) {
 	if len(errs) > 0 || n == 0 {
 		t.Errorf("%d sends during the catch-up, %d failed: %v", n, len(errs), errs)
 	}
-	until(t, 2*time.Minute, "all consumed that was sent meanwhile", func() bool { n, _ := c.has(ids); return n == len(ids) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			messages, _ := c.count()
+			found, twice := c.has(ids)
+			t.Logf("the consumer got %d messages, %d of the newest %d, %d more than once", messages, found, len(ids), twice)
+		}
+	})
+	until(t, 4*time.Minute, "all consumed that was sent meanwhile", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	p.synced(20 * time.Second)
 	p.sameLogs()
 	until(t, 20*time.Second, "queues dispatched", func() bool {
