@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -109,6 +112,7 @@ func FuzzRecovery(f *testing.F) {
 func TestDamageInTheMiddle(t *testing.T) {
 	base := killed(t)
 	rng := rand.New(rand.NewPCG(3, 3))
+	stopped := 0
 	for range 60 {
 		pos := int64(rng.IntN(9000))
 		junk := make([]byte, 1+rng.IntN(300))
@@ -141,9 +145,15 @@ func TestDamageInTheMiddle(t *testing.T) {
 		}
 		holes := s.Holes()
 		closeStore(t, s)
+		if len(holes) > 0 && apacheScan(t, c) < logEnd(t, o) {
+			stopped++
+		}
 		filled, err := store.FillHoles(o, nil)
 		if err != nil || len(filled) != len(holes) {
 			t.Fatalf("fill %v: %v, %v", holes, filled, err)
+		}
+		if end, want := apacheScan(t, c), logEnd(t, o); end != want {
+			t.Fatalf("damage at %d: Apache's scan ends at %d of %d", pos, end, want)
 		}
 		// What was filled is no damage any more, not even for a scan of everything.
 		for _, dir := range []string{"/store/mqctl", "/store/consumequeue", "/store/checkpoint"} {
@@ -159,7 +169,11 @@ func TestDamageInTheMiddle(t *testing.T) {
 		if rec.CutBytes > 0 || found != "QUEUE_BEHIND" && found != "WRONG_NUMBER QUEUE_BEHIND" || len(rec.Findings) > 4 || len(again.Holes()) > 0 {
 			t.Errorf("damage at %d is found again: %+v", pos, rec)
 		}
+		readsOn(t, again)
 		closeStore(t, again)
+	}
+	if stopped < 50 {
+		t.Errorf("only %d of the damages stop Apache's scan before they are filled", stopped)
 	}
 }
 
@@ -210,4 +224,105 @@ func TestKeysOfDeletedTopic(t *testing.T) {
 	check(again, "after it")
 	closeStore(t, again)
 	closeStore(t, s)
+}
+
+// logEnd is where the log of a store that nobody has open ends.
+func logEnd(t *testing.T, o store.Options) int64 {
+	t.Helper()
+	o.FS = o.FS.(*vfs.Mem).ProcessKillClone()
+	s, _ := open(t, o)
+	defer closeStore(t, s)
+	return int64(s.Positions().Max)
+}
+
+// readsOn has a consumer read each queue from its beginning, over whatever is missing, to
+// its end, and then a new message.
+func readsOn(t *testing.T, s *store.Store) {
+	t.Helper()
+	for _, q := range s.Queues("orders") {
+		put(t, s, "orders", q.ID(), "new")
+		var last []byte
+		for off, turns := q.Min(), 0; off < q.Max(); turns++ {
+			b, res := s.Read(nil, q, off, 32, nil)
+			if res.Next <= off || turns > 1000 || res.Err != nil {
+				t.Fatalf("queue %d: a consumer does not come over %d: %+v", q.ID(), off, res)
+			}
+			off, last = res.Next, b
+		}
+		if !bytes.Contains(last, []byte("new")) {
+			t.Errorf("queue %d: the newest message is not read", q.ID())
+		}
+	}
+}
+
+// apacheScan walks over all files as CommitLog.recoverAbnormally and
+// checkMessageAndReturnSize do, and returns where that ends: at the first record that is not
+// whole, which is the end of the log for RocketMQ. A file ends with its blank.
+func apacheScan(t *testing.T, fsys vfs.FS) int64 {
+	t.Helper()
+	entries, err := fsys.ReadDir("/store/commitlog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := int64(0)
+	for i, e := range entries {
+		var base int64
+		if _, err := fmt.Sscanf(e.Name, "%020d", &base); err != nil || i > 0 && base != end {
+			t.Fatalf("%s follows %d: %v", e.Name, end, err)
+		}
+		b, err := vfs.ReadFile(fsys, "/store/commitlog/"+e.Name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0
+		for {
+			n, blank := apacheRecord(b[at:])
+			if n == 0 {
+				return base + int64(at)
+			}
+			if at += n; blank {
+				break
+			}
+		}
+		end = base + int64(len(b))
+	}
+	return end
+}
+
+// apacheRecord returns the length of a record that RocketMQ accepts, 0 if it does not. The
+// test writes with IPv4 addresses only.
+func apacheRecord(b []byte) (n int, blank bool) {
+	at := func(i int) int {
+		if i+4 > len(b) {
+			return -1
+		}
+		return int(int32(binary.BigEndian.Uint32(b[i:])))
+	}
+	size := at(0)
+	topic := 1
+	switch uint32(at(4)) {
+	case 0xCBD43194:
+		return len(b), true
+	case 0xDAA320A7:
+	case 0xDAA320AB:
+		topic = 2
+	default:
+		return 0, false
+	}
+	body := at(84)
+	if size < 0 || size > len(b) || body < 0 || 88+body+topic > size {
+		return 0, false
+	}
+	if body > 0 && int(crc32.ChecksumIEEE(b[88:88+body])&0x7FFFFFFF) != at(8) {
+		return 0, false
+	}
+	names := int(b[88+body])
+	if topic == 2 {
+		names = int(binary.BigEndian.Uint16(b[88+body:]))
+	}
+	props := 88 + body + topic + names
+	if props+2 > size || size != props+2+int(binary.BigEndian.Uint16(b[props:])) {
+		return 0, false
+	}
+	return size, false
 }
