@@ -239,6 +239,9 @@ func (b *bench) note(broker string, messages, bytes int64, took time.Duration, e
 func (b *bench) run(ctx context.Context, n int, work func(ctx context.Context, i int) error) (*result, error) {
 	c := b.c
 	warm := c.duration("warmup")
+	if b.op == "CONSUME" && b.limit > 0 && !c.given("warmup") {
+		warm = 0 // what is read then would not count, and there may be no more
+	}
 	b.counted.Store(warm == 0)
 	length := c.duration("duration")
 	if b.limit > 0 && !c.given("duration") {
@@ -462,7 +465,7 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 					return nil
 				}
 			}
-			if !found && b.limit == 0 && !b.c.given("duration") {
+			if !found && !b.c.given("duration") {
 				return nil // the end of all queues
 			}
 			if !found && !rest(ctx, 20*time.Millisecond) {

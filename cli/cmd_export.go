@@ -47,7 +47,11 @@ func exportCommands() []*command {
 	dir := flagSpec{key: "dir", long: "filePath", short: "f", oldOnly: true, meta: "FOLDER", help: "folder of the file (default /tmp/rocketmq/export)"}
 	offsets := view{item: savedOffset{}, name: func(item any) string { return item.(savedOffset).Topic },
 		columns: []column{{head: "GROUP", field: "group"}, {head: "TOPIC", field: "topic"}, {head: "BROKER", field: "broker"}, {head: "Q", field: "queueId", as: asNumber}, {head: "OFFSET", field: "offset", as: asNumber}},
-		piped:   (*printer).asDocument}
+		piped: func(p *printer, r *result) {
+			if r.extra == nil { // the document is not in a file
+				p.asDocument(r)
+			}
+		}}
 	return []*command{
 		{path: "cluster export", summary: "topics, groups, offsets, broker keys, users and access rules as one TOML file", run: runExport, schema: "mqctl.cluster.export/v1", exits: []int{ExitPartial}, view: items,
 			examples: []string{"mqctl cluster export --out c.toml", "mqctl cluster export --what topics,groups,offsets,configs > c.toml", "mqctl cluster export --what acl --out acl.toml"},
@@ -481,6 +485,7 @@ func runOffsetExport(ctx context.Context, c *call) (*result, error) {
 		if err != nil {
 			return nil, fail(ExitFailed, "FILE_NOT_WRITTEN", "%s: %v", path, err)
 		}
+		r.extra = path
 	}
 	return r, nil
 }

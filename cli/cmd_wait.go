@@ -141,8 +141,11 @@ func (c *call) waitOver(ctx context.Context, r *result, it *waitItem, trouble st
 
 // look is the command that shows more of what is waited for.
 func (it *waitItem) look() string {
-	if it.Condition == "ha" {
+	switch it.Condition {
+	case "ha":
 		return "mqctl stats ha"
+	case "lag":
+		return "mqctl group lag " + it.Target
 	}
 	return "mqctl broker list"
 }
