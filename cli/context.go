@@ -6,10 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"mqctl/cli/admin"
@@ -303,8 +305,42 @@ func (c *call) tlsDial() (func(ctx context.Context, addr string) (net.Conn, erro
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}
-	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 3 * time.Second}, Config: cfg}
-	return func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }, nil
+	return func(ctx context.Context, addr string) (net.Conn, error) { return dialTLS(ctx, addr, cfg) }, nil
+}
+
+// tlsPatience bounds a connect, and the handshake after it.
+const tlsPatience = 3 * time.Second
+
+// dialTLS connects; its errors tell a port that does not answer from one that does
+// not speak TLS.
+func dialTLS(ctx context.Context, addr string, cfg *tls.Config) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: tlsPatience}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	limited, cancel := context.WithTimeout(ctx, tlsPatience)
+	defer cancel()
+	secure := tls.Client(conn, cfg)
+	err = secure.HandshakeContext(limited)
+	if err == nil {
+		return secure, nil
+	}
+	_ = conn.Close() // err says why
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return nil, errors.New("it closed the connection in the TLS handshake: does it speak TLS? (context setting tls.enable)")
+	case limited.Err() != nil && !errors.Is(ctx.Err(), context.Canceled):
+		return nil, errors.New("it said nothing in the TLS handshake: does it speak TLS? (context setting tls.enable)")
+	}
+	return nil, err
 }
 
 // adminOptions are the client's options by flags, environment and context.

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -80,6 +83,8 @@ func unreachable(e *admin.Unreachable) *Message {
 		m.Text = "no master is registered"
 		m.Code = "NO_MASTER"
 		m = m.try("mqctl broker list", "start the master", "mqctl ha promote BROKER --id N --force")
+	case tlsReason(e.Err) != "":
+		m.reason("nothing was sent that the other side took")
 	case e.Lost:
 		m.reason("the connection was lost before the answer came; a change may or may not have been made")
 	}
@@ -114,7 +119,7 @@ func refusal(e *admin.Refused) *Message {
 // noNameserver is message 1 of the contract.
 func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 	parts := make([]string, len(e.Addrs))
-	late, junk := 0, 0
+	late, junk, lost := 0, 0, 0
 	for i, addr := range e.Addrs {
 		var t *admin.Timeout
 		if errors.As(e.Errs[i], &t) {
@@ -125,6 +130,10 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 			junk++
 			parts[i] = bad.Error()
 		}
+		var gone *admin.Unreachable
+		if errors.As(e.Errs[i], &gone) && gone.Lost && tlsReason(gone) == "" {
+			lost++
+		}
 	}
 	m := fail(ExitUnreachable, "NAMESRV_UNREACHABLE", "no nameserver reachable: %s", strings.Join(parts, ", "))
 	if late > 0 && late == len(parts) {
@@ -134,6 +143,9 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 	if junk > 0 && junk == len(parts) {
 		m.Code = "BAD_PROTOCOL"
 		m.Text = "no nameserver is understood: " + strings.Join(parts, ", ")
+	}
+	if lost == len(parts) && (c.active.settings == nil || !c.active.settings.TLS.Enable) {
+		return m.because("a port that closes the connection at once is no nameserver's, or may want TLS").try("tls.enable = true in [context.NAME.tls] of the client file")
 	}
 	switch {
 	case c.active.Name != "":
@@ -158,6 +170,8 @@ func netReason(err error) string {
 		return "connection refused"
 	case errors.As(err, &dns):
 		return "name not resolved: " + dns.Name
+	case tlsReason(err) != "":
+		return tlsReason(err)
 	case errors.As(err, &late):
 		if late.Deadline {
 			return "no answer before the deadline"
@@ -170,6 +184,50 @@ func netReason(err error) string {
 		return netReason(gone.Err)
 	}
 	return err.Error()
+}
+
+// tlsReason says what went wrong between two sides that shall speak TLS with each
+// other; "" when it was something else.
+func tlsReason(err error) string {
+	var (
+		stranger x509.UnknownAuthorityError
+		name     x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		plain    tls.RecordHeaderError
+		alert    *net.OpError
+		frame    *remoting.FrameError
+	)
+	switch {
+	case errors.As(err, &stranger):
+		return "its certificate is signed by nobody who is trusted here (context setting tls.ca)"
+	case errors.As(err, &name):
+		return fmt.Sprintf("its certificate is not for %q, but for %s (context setting tls.server_name)", name.Host, strings.Join(namesOf(name.Certificate), ", "))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("its certificate is valid from %s to %s only", stamp(invalid.Cert.NotBefore), stamp(invalid.Cert.NotAfter))
+	case errors.As(err, &plain):
+		return "it does not speak TLS (context setting tls.enable)"
+	case errors.As(err, &alert) && alert.Op == "remote error": // an alert, whose number only its text tells
+		text := strings.TrimPrefix(alert.Err.Error(), "tls: ")
+		if text == "certificate required" {
+			return "it asks for a client certificate that it trusts (context settings tls.cert and tls.key)"
+		}
+		return "it refuses the TLS connection: " + text
+	case errors.As(err, &frame) && frame.TLS:
+		return "it speaks TLS (context setting tls.enable)"
+	}
+	return ""
+}
+
+// namesOf are the names that a certificate is for.
+func namesOf(cert *x509.Certificate) []string {
+	names := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return []string{"no host"}
+	}
+	return names[:min(5, len(names))]
 }
 
 // notFound names what there is instead.

@@ -32,7 +32,10 @@ const (
 )
 
 // FrameError says why bytes are no frame; the connection they came on can't go on.
-type FrameError struct{ Why string }
+type FrameError struct {
+	Why string
+	TLS bool // the bytes are those of a peer that speaks TLS
+}
 
 func (e *FrameError) Error() string { return "not a remoting frame: " + e.Why }
 
@@ -44,16 +47,20 @@ func frameLength(b []byte) (int, error) {
 	}
 	n := int64(int32(binary.BigEndian.Uint32(b)))
 	if n < prefixBytes-lengthBytes || n+lengthBytes > MaxFrame {
-		return 0, &FrameError{Why: lengthComplaint(b, n)}
+		return 0, &FrameError{Why: lengthComplaint(b, n), TLS: speaksTLS(b)}
 	}
 	return int(n) + lengthBytes, nil
 }
 
+// speaksTLS reports whether a record of TLS begins with b: a handshake, or the alert
+// of a server that got something else.
+func speaksTLS(b []byte) bool { return (b[0] == 0x16 || b[0] == 0x15) && b[1] == 3 }
+
 // lengthComplaint names what the peer speaks if its first bytes tell.
 func lengthComplaint(b []byte, n int64) string {
 	switch {
-	case b[0] == 0x16:
-		return "the peer speaks TLS, which this port does not serve"
+	case speaksTLS(b):
+		return "the peer speaks TLS, and here nobody does"
 	case string(b[:4]) == "PROX" || string(b[:4]) == "\r\n\r\n":
 		return "the peer sends a PROXY protocol preamble, which this port does not serve"
 	case string(b[:4]) == "GET " || string(b[:4]) == "POST" || string(b[:4]) == "HEAD" || string(b[:4]) == "PRI ":
