@@ -376,5 +376,9 @@ func (c *call) importFailed(file, dir string, err error) error {
 	if errors.As(err, &locked) {
 		return c.storeInUse(dir, locked.PID)
 	}
-	return c.repairFailed(&repairPlan{dir: dir}, err)
+	var damaged *store.DamagedError
+	if errors.As(err, &damaged) {
+		return c.repairFailed(&repairPlan{dir: dir}, err)
+	}
+	return fail(ExitFailed, "IMPORT_FAILED", "%v", err).because("what was appended before stays, and the same import goes on behind it").try("the same command again")
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -271,6 +272,11 @@ func TestBadArchives(t *testing.T) {
 	for n := range len(arc) {
 		if err := read(arc[:n]); !errors.As(err, &format) {
 			t.Fatalf("the first %d bytes are taken: %v", n, err)
+		}
+	}
+	for _, more := range [][]byte{{0}, []byte("\n"), arc} {
+		if err := read(slices.Concat(arc, more)); !errors.As(err, &format) {
+			t.Fatalf("%d bytes behind the end are taken: %v", len(more), err)
 		}
 	}
 	for n := range len(arc) {

@@ -250,6 +250,13 @@ func (r *Reader) end() error {
 	if string(want) != string(r.buf) {
 		return r.bad(fmt.Sprintf("%d records were read, the end states others", r.records))
 	}
+	var more [1]byte
+	switch _, err := io.ReadFull(r.in, more[:]); {
+	case err == nil:
+		return r.bad("something follows its end: two archives in one file are to be imported one by one")
+	case !errors.Is(err, io.EOF):
+		return err
+	}
 	r.done = true
 	return io.EOF
 }

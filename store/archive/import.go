@@ -310,6 +310,9 @@ func (im *importer) flush(s *store.Store) error {
 	s.AppendAll(&im.batch)
 	for _, it := range im.batch.Items {
 		if it.Status != store.PutOK {
+			if err := s.Writable(); err != nil {
+				return fmt.Errorf("append a message of %d bytes: %v: %w", it.Size, it.Status, err)
+			}
 			return fmt.Errorf("append a message of %d bytes: %v", it.Size, it.Status)
 		}
 		if it.StoreMillis > im.now {
