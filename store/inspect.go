@@ -106,15 +106,19 @@ func (s *Store) sizeError(err error, setting string) error {
 	}
 }
 
+func folderError(path string) error {
+	return &DamagedError{
+		What: "is a folder, but only a file can have this name here", Where: path,
+		Try: fmt.Sprintf("mv %s %s.aside", path, path),
+	}
+}
+
 // noteForeign tells of files that are no data files, and refuses a folder that is in the place
 // of one: what was in that is not known, and its name is needed.
 func (s *Store) noteForeign(rec *Recovery, foreign []string) error {
 	for _, path := range foreign {
 		if _, ok := segfile.Parse(filepath.Base(path)); ok {
-			return &DamagedError{
-				What: "is a folder, but only a file can have this name here", Where: path,
-				Try: fmt.Sprintf("mv %s %s.aside", path, path),
-			}
+			return folderError(path)
 		}
 		rec.add(Finding{Kind: StrangeFile, File: s.relative(path), Phys: -1,
 			What: path + " is no data file: ignored here, but Apache does not start with it", Try: "move it away"})

@@ -190,6 +190,10 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		o.Known = sn.indexFiles
 	}
 	s.index, err = keyindex.Open(s.opt.FS, s.indexDir(), o)
+	var folder *keyindex.FolderError
+	if errors.As(err, &folder) {
+		return folderError(folder.Path)
+	}
 	if err == nil {
 		for _, n := range s.index.Notes() {
 			rec.add(Finding{Kind: IndexDamaged, File: s.relative(s.indexDir()), Phys: -1, What: n, Done: "its entries are made again"})

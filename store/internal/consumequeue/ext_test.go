@@ -121,7 +121,7 @@ func TestDropExtBelowLeavesWhatIsDue(t *testing.T) {
 func TestAdoptedFileIsSyncedBeforeTheNext(t *testing.T) {
 	m := vfs.NewMem()
 	q := New(newShared(t, m), "/q/orders/0") // files of 20 units
-	for n := range int64(20) { // it is full
+	for n := range int64(20) {               // it is full
 		check(t, q.Append(unit(n)))
 	}
 	check(t, q.Write())
