@@ -19,6 +19,7 @@ var (
 	errReplaced = errors.New("the same slave connected again")
 	errTooOld   = errors.New("older than this log")
 	errSilent   = errors.New("nothing was heard from the slave")
+	errNoTicket = errors.New("the attach that it names is not known any more: it has to attach again")
 	errBadPeer  = errors.New("this is no slave of ours")
 )
 
@@ -231,9 +232,16 @@ func (c *conn) preamble() error {
 		return err
 	}
 	c.armed = time.Time{}
-	if info := c.m.redeem(p.token); info != nil {
-		c.peer.Store(info)
+	if p.token == 0 {
+		return nil
 	}
+	// Another attach of the same slave, late on its way, may have taken the ticket's
+	// place: unknown, the slave would never count as in sync. It attaches again.
+	info := c.m.redeem(p.token)
+	if info == nil {
+		return errNoTicket
+	}
+	c.peer.Store(info)
 	return nil
 }
 
