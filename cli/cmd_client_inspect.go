@@ -99,9 +99,9 @@ func clientInspectCommands() []*command {
 	exits := []int{ExitNotFound, ExitPartial, ExitConditionFalse}
 	return []*command{
 		{
-			path: "client inspect", old: "consumerStatus", summary: "what the clients of a group say about themselves", args: "GROUP", min: 1, max: 1, argFrom: "group",
+			path: "client inspect", old: "consumerStatus", summary: "what the clients of a group say about themselves", args: "GROUP", min: 1, max: 1, argFrom: "group", named: "group",
 			run: runClientInspect, schema: "mqctl.client.inspect/v1", exits: exits, view: v,
-			examples: []string{"mqctl client inspect order_consumer", "mqctl client inspect order_consumer --client 10.0.1.21@1 --stack", "mqctl consumerStatus -n 127.0.0.1:9876 -g order_consumer"},
+			examples: []string{"mqctl client inspect order_consumer", "mqctl client inspect --group order_consumer", "mqctl client inspect order_consumer --client 10.0.1.21@1 --stack", "mqctl consumerStatus -n 127.0.0.1:9876 -g order_consumer"},
 			flags: append(flags(),
 				flagSpec{key: "client", long: "clientId", short: "i", meta: "ID", help: "this client only"},
 				flagSpec{key: "broker", long: "brokerAddr", short: "b", meta: "ADDR", complete: "broker", help: "ask through this broker only"}),

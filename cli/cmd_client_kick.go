@@ -22,9 +22,9 @@ type kickItem struct {
 
 func clientKickCommand() *command {
 	return &command{
-		path: "client kick", summary: "close the connections of a client", args: "CLIENT|IP:PORT", min: 1, max: 1, run: runClientKick, attrs: mutates | destructive,
+		path: "client kick", summary: "close the connections of a client", args: "CLIENT|IP:PORT", min: 1, max: 1, named: "client", run: runClientKick, attrs: mutates | destructive,
 		schema: "mqctl.client.kick/v1", exits: []int{ExitNotFound, ExitPartial, ExitAborted},
-		examples: []string{"mqctl client kick 10.0.1.21@4711 --yes", "mqctl client kick 10.0.1.21:50122 --broker broker-a --dry-run"},
+		examples: []string{"mqctl client kick 10.0.1.21@4711 --yes", "mqctl client kick --client 10.0.1.21@4711 --yes", "mqctl client kick 10.0.1.21:50122 --broker broker-a --dry-run"},
 		view: view{
 			item: kickItem{}, name: func(item any) string { return nameID(item.(*kickItem).Broker, item.(*kickItem).BrokerID) },
 			columns: []column{

@@ -52,7 +52,7 @@ func messageResendCommand() *command {
 		schema: "mqctl.message.resend/v1", exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse, ExitAborted}, attrs: mutates | destructive,
 		examples: []string{
 			"mqctl message resend C0000201... --topic orders --group order_consumer", "mqctl message resend C0000201... --topic orders",
-			"mqctl message resend --from-dlq --group order_consumer --dry-run", "mqctl message resend --from-dlq --group order_consumer --max 100 --yes",
+			"mqctl message resend --from-dlq --group order_consumer --dry-run", "mqctl message resend --from-dlq order_consumer --max 100 --yes",
 		},
 		flags: []flagSpec{
 			{key: "topic", meta: "TOPIC", complete: "topic", help: "the topic of the message"},
@@ -60,7 +60,7 @@ func messageResendCommand() *command {
 			{key: "client", meta: "ID", help: "this member [any that is online]"},
 			{key: "from-dlq", kind: kindBool, help: "all messages of the group's dead-letter topic go to its retry topic, which no other group reads"},
 			{key: "to", meta: "TOPIC", complete: "topic", help: "a copy goes to this topic instead"},
-			{key: "max", kind: kindInt, min: 1, max: 100000, def: "1000", meta: "N", help: "with --from-dlq: at most so many, the oldest first"},
+			{key: "max", kind: kindInt, min: 1, max: 100000, def: "1000", meta: "N", help: "with --from-dlq: at most so many, the oldest first; --limit means the same"},
 			{key: "since", meta: "DUR|TIME", help: "with --from-dlq: only what was given up since then"},
 		},
 		view: resendView(),
@@ -210,7 +210,10 @@ func (c *call) resendToClient(ctx context.Context, m *messageItem, group, client
 
 // resendDead moves dead letters back to the group they belong to.
 func (c *call) resendDead(ctx context.Context) (*result, error) {
-	group := c.str("group")
+	group, id := c.str("group"), c.arg(0)
+	if group == "" {
+		group, id = id, ""
+	}
 	if group == "" {
 		return nil, usage("FLAG_MISSING", "--from-dlq needs --group").lacks(c.cmd, c.old, c.flag("group"), c.values)
 	}
@@ -233,11 +236,15 @@ func (c *call) resendDead(ctx context.Context) (*result, error) {
 	if len(r.errors) > 0 {
 		return r, nil
 	}
-	if n := int(c.whole("max")); len(items) > n {
+	most := c.whole("max")
+	if c.given("limit") && !c.given("max") { // who limits the list means what is sent too
+		most = c.whole("limit")
+	}
+	if n := int(most); len(items) > n {
 		r.warn(warning("MORE", dead, "%d more dead letters are left alone", len(items)-n))
 		items = items[:n]
 	}
-	if id := c.arg(0); id != "" {
+	if id != "" {
 		items = onlyID(items, id)
 		if len(items) == 0 {
 			return nil, fail(ExitNotFound, "MESSAGE_NOT_FOUND", "%s has no message %s", dead, id)

@@ -218,6 +218,9 @@ func (p *parser) leaf() error {
 			p.rest = p.rest[1:]
 			continue
 		}
+		if p.namedArgument(word) {
+			continue
+		}
 		o, value, has, err := p.v.find(word)
 		if err != nil {
 			return p.explain(err, word)
@@ -233,6 +236,24 @@ func (p *parser) leaf() error {
 		return err
 	}
 	return p.required()
+}
+
+// namedArgument takes --group G where G may also be written alone.
+func (p *parser) namedArgument(word string) bool {
+	name, value, has := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	if p.l.old || p.l.cmd.named == "" || name != p.l.cmd.named || !strings.HasPrefix(word, "--") {
+		return false
+	}
+	n := 1
+	if !has {
+		if len(p.rest) < 2 || p.v.looksLikeFlag(p.rest[1]) {
+			return false // the usual error names the argument
+		}
+		value, n = p.rest[1], 2
+	}
+	p.l.args = append(p.l.args, value)
+	p.rest = p.rest[n:]
+	return true
 }
 
 func (p *parser) asks(key string) bool { return len(p.l.values[key]) > 0 }
