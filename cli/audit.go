@@ -155,6 +155,17 @@ func newUndoID() string {
 	return hex.EncodeToString(b[:])
 }
 
+// shownArg is an argument without a secret.
+func (c *call) shownArg(i int, a string) string {
+	if i == 1 && c.cmd.args == "KEY VALUE" && secretWord(c.args[0]) {
+		return hiddenValue
+	}
+	if key, _, ok := strings.Cut(a, "="); ok && secretWord(key) {
+		return key + "=" + hiddenValue
+	}
+	return a
+}
+
 // spelled is the command line for the audit file, without secrets.
 func (c *call) spelled() []string {
 	out := strings.Fields(c.cmd.name(c.old))
@@ -167,13 +178,7 @@ func (c *call) spelled() []string {
 		}
 	}
 	for i, a := range c.args {
-		if i == 1 && c.cmd.args == "KEY VALUE" && secretWord(c.args[0]) {
-			a = hiddenValue
-		}
-		if key, _, ok := strings.Cut(a, "="); ok && secretWord(key) {
-			a = key + "=" + hiddenValue
-		}
-		out = append(out, a)
+		out = append(out, c.shownArg(i, a))
 	}
 	if c.given("key") && secretWord(c.str("key")) {
 		for i, w := range out {

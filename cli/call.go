@@ -232,7 +232,7 @@ func (c *call) confirm(what, impact string) error {
 	if !c.asks() {
 		return fail(ExitAborted, "CONFIRMATION_NEEDED", "%s needs confirmation and stdin is not a terminal", what).
 			because("%s; nothing was changed", impact).
-			try("add --yes", "look first: mqctl "+c.cmd.name(c.old)+" "+strings.Join(c.args, " ")+" --dry-run")
+			try("add --yes", "look first: mqctl "+c.cmd.name(c.old)+c.ownRest()+" --dry-run")
 	}
 	wanted, question := []string{"y", "yes"}, "continue? [y/N] "
 	if active.Protected || active.Confirm == "name" {

@@ -286,6 +286,10 @@ func (s *switching) chooseID(want int64) error {
 		}
 	}
 	switch {
+	case now != nil && now.Role != slaveRole && configured == nil && now.ConfiguredID != want:
+		return fail(ExitNotFound, "NOT_FOUND", "the broker of %s that was configured with id %d does not answer", s.name, want).
+			because("the master is %s at %s, which was configured with id %d; nothing was changed", roleTarget(now), now.Addr, now.ConfiguredID).
+			try("mqctl wait broker " + s.name + "/" + strconv.FormatInt(max(now.ConfiguredID, 1), 10) + " --ready")
 	case now == nil || now.Role != slaveRole && configured != nil:
 		s.target = configured
 	default:

@@ -282,8 +282,21 @@ func (c *call) targetMissing(e *admin.TargetMissing) *Message {
 	return m
 }
 
-// rest repeats the arguments and flags for a line to paste.
+// rest repeats the arguments and flags for a line to paste, but for --cluster.
 func (c *call) rest() string {
+	return c.repeated(func(f *flagSpec) bool { return f.key != "cluster" })
+}
+
+// ownRest repeats what says what the command does, and to which broker; secrets are
+// left out.
+func (c *call) ownRest() string {
+	return c.repeated(func(f *flagSpec) bool {
+		own := slices.ContainsFunc(c.cmd.flags, func(o flagSpec) bool { return o.key == f.key })
+		return (own || f.key == "broker") && f.key != "cluster" && !secretWord(f.key)
+	})
+}
+
+func (c *call) repeated(keep func(f *flagSpec) bool) string {
 	var b strings.Builder
 	for i, a := range c.args {
 		for _, f := range c.vocab.flags {
@@ -291,11 +304,11 @@ func (c *call) rest() string {
 				b.WriteString(" " + c.vocab.hint(f))
 			}
 		}
-		b.WriteString(" " + shellWord(a))
+		b.WriteString(" " + shellWord(c.shownArg(i, a)))
 	}
 	for _, f := range c.vocab.flags {
 		for _, v := range c.values[f.key] {
-			if f.key == "cluster" {
+			if !keep(f) {
 				continue
 			}
 			b.WriteString(" " + c.vocab.hint(f))

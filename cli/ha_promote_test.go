@@ -121,3 +121,27 @@ func TestPromoteNotOffered(t *testing.T) {
 	_, errs = f.mq(8, "ha", "demote", "a", "--yes")
 	has(t, errs, "NOT_OFFERED")
 }
+
+// TestPromoteBackNeedsTheFormerMaster: where the broker that was configured as the
+// master is gone, "back to id 0" is not done because somebody else has that id.
+func TestPromoteBackNeedsTheFormerMaster(t *testing.T) {
+	f, former, now := rolePair(t)
+	now.st.Role, now.st.BrokerID, f.brokers[1].id = "SYNC_MASTER", 0, 0
+	f.hide(f.brokers[0].addr)
+	out, errs := f.mq(3, "ha", "promote", "a", "--id", "0", "--planned", "--yes")
+	has(t, out+errs, "NOT_FOUND", "the broker of a that was configured with id 0 does not answer", "which was configured with id 1")
+	if steps(former) != "" || steps(now) != "" {
+		t.Errorf("steps %q, %q", steps(former), steps(now))
+	}
+	now.st.ConfiguredID = 0
+	out, _ = f.mq(0, "ha", "promote", "a", "--id", "0", "--planned", "--yes")
+	has(t, out, "SKIPPED")
+}
+
+// TestLookFirst: the line that an unconfirmed command offers is complete.
+func TestLookFirst(t *testing.T) {
+	f, m, s := rolePair(t)
+	m.st.ConfiguredID, s.st.ConfiguredID = 1, 0 // they have changed places
+	_, errs := f.mq(9, "ha", "promote", "a", "--id", "1", "--planned", "--reason", "two words")
+	has(t, errs, "look first: mqctl ha promote a --id 1 --planned --reason 'two words' --dry-run")
+}
