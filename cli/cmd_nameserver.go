@@ -243,11 +243,34 @@ func detachNameserver(ctx context.Context, c *call, addr string) (*result, error
 	return &result{raw: []byte{}}, nil
 }
 
+// listensAt reports whether what listens on addr is meant by a name for it: all forms of
+// every address are the same, and each address of a loopback is one of them.
+func listensAt(addr, name string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	asked, askedPort, askedErr := net.SplitHostPort(name)
+	if err != nil || askedErr != nil {
+		return addr == name
+	}
+	if port != askedPort {
+		return false
+	}
+	every := func(h string) bool {
+		ip := net.ParseIP(h)
+		return h == "" || ip != nil && ip.IsUnspecified()
+	}
+	if every(host) {
+		ip := net.ParseIP(asked)
+		return every(asked) || asked == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	ip, is := net.ParseIP(host), net.ParseIP(asked)
+	return host == asked || ip != nil && (ip.Equal(is) || asked == "localhost" && ip.IsLoopback())
+}
+
 func runNameserverStop(_ context.Context, c *call) (*result, error) {
 	var hits []localNameserver
 	var names []string
 	for _, n := range localNameservers(c.io.Env) {
-		if c.arg(0) == "" || c.arg(0) == n.Addr {
+		if c.arg(0) == "" || listensAt(n.Addr, c.arg(0)) {
 			hits = append(hits, n)
 			names = append(names, n.Addr)
 		}
@@ -256,7 +279,11 @@ func runNameserverStop(_ context.Context, c *call) (*result, error) {
 	case len(hits) > 1:
 		return nil, usage("TARGET_MISSING", "several nameservers run here: %s", strings.Join(names, ", ")).because("nothing was stopped").try("mqctl nameserver stop " + names[0])
 	case len(hits) == 0 && c.arg(0) != "":
-		return nil, fail(ExitNotFound, "NOT_RUNNING", "no nameserver %q of this user runs here", c.arg(0))
+		m := fail(ExitNotFound, "NOT_RUNNING", "no nameserver %q of this user runs here", c.arg(0))
+		for _, n := range localNameservers(c.io.Env) {
+			m.offer("mqctl nameserver stop " + n.Addr)
+		}
+		return nil, m
 	case len(hits) == 0:
 		return nil, fail(ExitNotFound, "NOT_RUNNING", "no nameserver of this user runs here").
 			because("an embedded nameserver ends with its broker").try("mqctl broker stop")
