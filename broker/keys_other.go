@@ -329,7 +329,7 @@ var otherKeys = []keyGroup{
 		`,
 	},
 	{
-		use: Fixed, section: "http", own: true, text: "A word in this file is seen by whoever reads it: name a file of its own in http.tokenFile.",
+		use: Fixed, section: "http", own: true, text: "A word in a setting is seen by whoever reads the settings: name a file of its own in http.tokenFile.",
 		keys: `
 			http.token text
 		`,

@@ -239,7 +239,7 @@ func wantedSettings(c *call) (want map[string]string, keys, visible []string, er
 	for _, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		if !ok || key == "" {
-			return nil, nil, nil, usage("BAD_VALUE", "%q is not KEY=VALUE", w).try(c.cmd.name(c.old) + " " + w + "=VALUE")
+			return nil, nil, nil, usage("BAD_VALUE", "%q is not KEY=VALUE", w).try(c.settingForms(w)...)
 		}
 		if _, twice := want[key]; twice {
 			return nil, nil, nil, usage("FLAG_TWICE", "%q is set twice", key)
@@ -268,6 +268,19 @@ func wantedSettings(c *call) (want map[string]string, keys, visible []string, er
 		keys = append(keys, key)
 	}
 	return want, keys, visible, nil
+}
+
+// settingForms are command lines that set a key; they show nobody a secret.
+func (c *call) settingForms(key string) []string {
+	line := "mqctl " + c.cmd.name(c.old) + " "
+	try, shut := shutSecret(key)
+	switch {
+	case shut && strings.Contains(try, "="):
+		return []string{line + try}
+	case secretWord(key):
+		return []string{line + key + "=env:NAME", line + key + "=file:PATH"}
+	}
+	return []string{line + firstOf(key, "KEY") + "=VALUE"}
 }
 
 func runConfigSet(ctx context.Context, c *call) (*result, error) {
@@ -316,6 +329,11 @@ func (c *call) checkSettings(ctx context.Context, targets []admin.Target, want m
 			if res.Err == nil && res.Value["mqctlVersion"] != "" {
 				m := usage("BAD_VALUE", "%s: %q is not possible at %s", k, hideSecret(k, want[k]), res.Target).because("%v; nothing was sent", why)
 				m.Target, m.Addr = res.Target.String(), res.Target.Addr
+				if try, shut := shutSecret(k); shut && strings.Contains(try, "=") {
+					m.offer(c.settingForms(k)...)
+				} else {
+					m.offer("mqctl broker config explain " + k)
+				}
 				return m
 			}
 		}

@@ -57,7 +57,16 @@ func refuseShown(pair string) error {
 		return nil
 	}
 	m := usage("SECRET_VISIBLE", "--set %s: this is a secret, and everybody on this machine can read a command line", key).because("nothing was started")
-	if k := broker.LookupKey(key); k != nil {
+	k := broker.LookupKey(key)
+	switch try, shut := shutSecret(key); {
+	case k == nil:
+	case shut:
+		m.reason("%s: nothing was started", strings.TrimSuffix(k.Text, "."))
+		if strings.Contains(try, "=") {
+			try = "--set " + try
+		}
+		m.offer(try)
+	default:
 		m.offer(broker.EnvName(k.Name)+" in the environment", "a line in the file of --config")
 	}
 	return m

@@ -58,6 +58,22 @@ func badSetting(key, value string) error {
 	return err
 }
 
+// tokenFileKey names the file that takes the place of http.token.
+const tokenFileKey = "http.tokenFile"
+
+// shutSecret reports whether a setting is a secret that no broker of this program takes
+// in any way, and what to write or to read instead of it.
+func shutSecret(key string) (try string, shut bool) {
+	k := broker.LookupKey(key)
+	switch {
+	case k == nil || k.Use != broker.Fixed || !k.Secret:
+		return "", false
+	case k.Name == "http.token":
+		return tokenFileKey + "=PATH", true
+	}
+	return "mqctl broker config explain " + k.Name, true
+}
+
 // editDistance counts the edits between a and b; texts that are too long for a name are
 // only compared.
 func editDistance(a, b string) int {

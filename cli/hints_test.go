@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// hint is a line and what its error says and does not say.
+type hint struct {
+	line string
+	code int
+	has  []string
+	not  []string
+}
+
+func checkHints(t *testing.T, hints []hint) {
+	t.Helper()
+	for _, h := range hints {
+		code, out, errs := runEnv(map[string]string{"MQCTL_NAMESRV": "127.0.0.1:1"}, append([]string{"mqctl"}, strings.Fields(h.line)...)...)
+		if code != h.code {
+			t.Errorf("%s: exit %d, want %d\n%s%s", h.line, code, h.code, out, errs)
+		}
+		for _, w := range h.has {
+			if !strings.Contains(errs, w) {
+				t.Errorf("%s does not say %q:\n%s", h.line, w, errs)
+			}
+		}
+		for _, w := range h.not {
+			if strings.Contains(errs, w) {
+				t.Errorf("%s says %q:\n%s", h.line, w, errs)
+			}
+		}
+	}
+}
+
+// A message never sends somebody with a secret to a place where it is refused or seen.
+func TestHintsAboutSecrets(t *testing.T) {
+	checkHints(t, []hint{
+		{"broker start --set http.token=x", ExitUsage, []string{"SECRET_VISIBLE", "try     --set http.tokenFile=PATH", "nothing was started"}, []string{"MQCTL_BROKER_HTTP_TOKEN", "--config"}},
+		{"broker config set http.token", ExitUsage, []string{"try     mqctl broker config set http.tokenFile=PATH"}, []string{"=VALUE\n"}},
+		{"broker config set initAuthenticationUser", ExitUsage, []string{"initAuthenticationUser=env:NAME", "initAuthenticationUser=file:PATH"}, []string{"=VALUE\n"}},
+		{"broker config set brokerPermission", ExitUsage, []string{"try     mqctl broker config set brokerPermission=VALUE"}, nil},
+	})
+}
+
+// A broker's word about a secret that it never takes names what to set instead.
+func TestHintOfShutSecret(t *testing.T) {
+	f := newFakeCluster(t)
+	ours(f)
+	code, out, errs := runEnv(map[string]string{"MQCTL_NAMESRV": f.ns.addr}, "mqctl", "broker", "config", "set", "http.token=planted", "--broker", "a/0")
+	text := out + errs
+	if code != ExitUsage || !strings.Contains(text, "try     mqctl broker config set http.tokenFile=PATH") || strings.Contains(text, "this file") || strings.Contains(text, "planted") {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}
+
+// A nameserver is stopped by every name of where it listens.
+func TestListensAt(t *testing.T) {
+	for _, c := range []struct {
+		addr string
+		yes  string
+		no   string
+	}{
+		{"[::]:23976", "[::]:23976 0.0.0.0:23976 :23976 127.0.0.1:23976 [::1]:23976 localhost:23976", "0.0.0.0:23977 10.1.2.3:23976 23976 [::] x"},
+		{"0.0.0.0:9876", "[::]:9876 0.0.0.0:9876 :9876 127.0.0.1:9876 localhost:9876", "127.0.0.1:9877"},
+		{"127.0.0.1:9876", "127.0.0.1:9876 localhost:9876", "0.0.0.0:9876 :9876 127.0.0.2:9876"},
+	} {
+		for _, name := range strings.Fields(c.yes) {
+			if !listensAt(c.addr, name) {
+				t.Errorf("%s is not %s", name, c.addr)
+			}
+		}
+		for _, name := range strings.Fields(c.no) {
+			if listensAt(c.addr, name) {
+				t.Errorf("%s is %s", name, c.addr)
+			}
+		}
+	}
+}
