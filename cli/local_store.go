@@ -74,6 +74,8 @@ type openedStore struct {
 	*inspect.Store
 	dir  string
 	lock io.Closer
+
+	logBytes, queueBytes int64 // --commit-log-size, --queue-file-size; 0: not given
 }
 
 func (o *openedStore) close() {
@@ -110,7 +112,7 @@ func (c *call) openStore(progress func(done, total int64)) (*openedStore, error)
 		}
 		return nil, notStore(dir, err)
 	}
-	return &openedStore{Store: s, dir: dir, lock: lock}, nil
+	return &openedStore{Store: s, dir: dir, lock: lock, logBytes: o.CommitLogBytes, queueBytes: o.QueueFileBytes}, nil
 }
 
 // shareStore keeps brokers from the folder as long as it is read. With --force-read

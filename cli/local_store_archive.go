@@ -321,6 +321,7 @@ func (c *call) importTarget() (*importPlan, error) {
 	p := &importPlan{opt: store.Options{
 		Dir: s.dir, CommitLogDir: c.str("commit-log"), Log: slog.New(slog.DiscardHandler),
 		IndexSlots: int(c.whole("index-slots")), IndexEntries: int(c.whole("index-entries")),
+		CommitLogBytes: s.logBytes, QueueFileBytes: s.queueBytes,
 	}}
 	if p.opt.DelayLevels, p.warn, err = c.delayLevels(s.dir); err != nil {
 		return nil, err
