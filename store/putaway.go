@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"mqctl/store/vfs"
@@ -35,12 +36,32 @@ func PutAway(fsys vfs.FS, dir string, now time.Time, names []string, rescan bool
 		}
 	}
 	to = repairFolder(fsys, dir, now)
-	for _, n := range names {
+	for _, n := range outermost(names) {
 		if err := putAwayOne(fsys, dir, to, n); err != nil {
 			return to, err
 		}
 	}
 	return to, nil
+}
+
+// outermost leaves out what goes with a folder that is named too.
+func outermost(names []string) []string {
+	named := map[string]bool{}
+	for _, n := range names {
+		named[filepath.Clean(n)] = true
+	}
+	var out []string
+next:
+	for n := range named {
+		for up := filepath.Dir(n); up != "."; up = filepath.Dir(up) {
+			if named[up] {
+				continue next
+			}
+		}
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // repairFolder is a name that is free, relative to dir.
