@@ -132,6 +132,11 @@ func runStoreExport(ctx context.Context, c *call) (*result, error) {
 	}
 	err = s.Records(ctx, h.From, h.To, e.take)
 	bar.end()
+	if err == nil && e.nothing() && !s.knowsTopic(e.topic) {
+		m := s.noTopic(e.topic)
+		_ = done(m) // nothing of the file is left
+		return nil, m
+	}
 	if err == nil && e.w == nil {
 		err = e.first(nil)
 	}
@@ -156,6 +161,11 @@ func runStoreExport(ctx context.Context, c *call) (*result, error) {
 		r.streamed = true
 	}
 	return r, nil
+}
+
+// nothing reports whether a topic was asked for and the range has no trace of it.
+func (e *exporter) nothing() bool {
+	return e.topic != "" && e.w == nil && e.skipped == 0 && e.damaged == 0
 }
 
 func (e *exporter) take(st inspect.Stretch) (bool, error) {

@@ -94,7 +94,33 @@ func runStoreOffsets(ctx context.Context, c *call) (*result, error) {
 		r.add(it)
 	}
 	if topic != "" && len(r.items) == 0 {
-		return nil, fail(ExitNotFound, "TOPIC_NOT_FOUND", "%s has no queue of topic %q", s.dir, topic)
+		return nil, s.noTopic(topic)
 	}
 	return r, nil
+}
+
+// topics are the names that the folder's queues and its topics.json have.
+func (s *openedStore) topics() map[string]bool {
+	known, err := s.KnownTopics()
+	if err != nil || known == nil {
+		known = map[string]bool{}
+	}
+	for _, q := range s.Queues() {
+		known[q.Topic] = true
+	}
+	return known
+}
+
+// knowsTopic reports whether the folder has a topic.
+func (s *openedStore) knowsTopic(name string) bool { return s.topics()[name] }
+
+// noTopic names topics of the folder that look alike.
+func (s *openedStore) noTopic(name string) *Message {
+	m := fail(ExitNotFound, "TOPIC_NOT_FOUND", "%s has no queue of topic %q", s.dir, name)
+	names := sortedKeys(s.topics())
+	m.offer(nearest(name, names)...)
+	if len(m.Try) == 0 {
+		m.offer("mqctl store offsets " + shellWord(s.dir))
+	}
+	return m
 }
