@@ -126,12 +126,16 @@ func (c *call) failIf() (func(f *top.Frame) bool, error) {
 		return nil, nil
 	}
 	var tests []func(f *top.Frame) bool
-	var first error
-	try := func(sample any, rows func(f *top.Frame) []any) {
-		match, err := parseFilter(text, jsonNames(sample))
+	var wrong error // of the kind that is meant most likely: the one with most of the fields
+	most := -1
+	var kinds []string
+	try := func(kind string, sample any, rows func(f *top.Frame) []any) {
+		names := jsonNames(sample)
+		kinds = append(kinds, "a "+kind+" has "+strings.Join(names, ", "))
+		match, err := parseFilterOf("--fail-if", text, names)
 		if err != nil {
-			if first == nil {
-				first = err
+			if n := fieldsIn(text, names); n > most {
+				wrong, most = err, n
 			}
 			return
 		}
@@ -144,13 +148,17 @@ func (c *call) failIf() (func(f *top.Frame) bool, error) {
 			return false
 		})
 	}
-	try(top.Broker{}, func(f *top.Frame) []any { return anys(f.Brokers) })
-	try(top.Link{}, func(f *top.Frame) []any { return anys(f.HA) })
-	try(top.Group{}, func(f *top.Frame) []any { return anys(f.Groups) })
-	try(top.Topic{}, func(f *top.Frame) []any { return anys(f.Topics) })
-	try(top.Pull{}, func(f *top.Frame) []any { return anys(f.Pulls) })
+	try("broker", top.Broker{}, func(f *top.Frame) []any { return anys(f.Brokers) })
+	try("slave", top.Link{}, func(f *top.Frame) []any { return anys(f.HA) })
+	try("group", top.Group{}, func(f *top.Frame) []any { return anys(f.Groups) })
+	try("topic", top.Topic{}, func(f *top.Frame) []any { return anys(f.Topics) })
+	try("pull", top.Pull{}, func(f *top.Frame) []any { return anys(f.Pulls) })
 	if len(tests) == 0 {
-		return nil, first
+		var m *Message
+		if most == 0 && errors.As(wrong, &m) && m.Code == "UNKNOWN_FIELD" {
+			m.Why, m.Try = strings.Join(kinds, "; "), []string{"mqctl top --once --fail-if 'gapBytes>64MiB'"}
+		}
+		return nil, wrong
 	}
 	return func(f *top.Frame) bool {
 		for _, t := range tests {
@@ -160,6 +168,22 @@ func (c *call) failIf() (func(f *top.Frame) bool, error) {
 		}
 		return false
 	}, nil
+}
+
+// fieldsIn counts the words of an expression that are fields of a kind.
+func fieldsIn(text string, names []string) int {
+	words, err := filterWords(text)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, w := range words {
+		first, _, _ := strings.Cut(w, ".")
+		if contains(names, first) {
+			n++
+		}
+	}
+	return n
 }
 
 func anys[T any](list []T) []any {

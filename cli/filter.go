@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -30,6 +31,24 @@ const maxNesting = 64
 
 // parseFilter reads an expression; known are the names of the item's fields.
 func parseFilter(text string, known []string) (filter, error) {
+	return parseFilterOf("--filter", text, known)
+}
+
+// parseFilterOf is parseFilter for the flag that errors name.
+func parseFilterOf(flag, text string, known []string) (filter, error) {
+	f, err := readFilter(text, known)
+	var m *Message
+	if flag == "--filter" || !errors.As(err, &m) {
+		return f, err
+	}
+	m.Text = strings.Replace(m.Text, "--filter", flag, 1)
+	for i := range m.Try {
+		m.Try[i] = strings.Replace(m.Try[i], "--filter", flag, 1)
+	}
+	return f, m
+}
+
+func readFilter(text string, known []string) (filter, error) {
 	if len(text) > maxFilter {
 		return nil, usage("BAD_FILTER", "the filter is longer than %d bytes", maxFilter)
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -76,4 +78,42 @@ func TestListensAt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An export of a topic that a folder does not know leaves no file and names the nearest.
+func TestExportOfUnknownTopic(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"commitlog/.keep": "", "config/topics.json": `{"topicConfigTable":{"orders":{"topicName":"orders"}}}`} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".keep") {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := t.TempDir()
+	file := filepath.Join(to, "no.mq")
+	checkHints(t, []hint{
+		{"store export " + dir + " --topic order --file " + file, ExitNotFound, []string{"TOPIC_NOT_FOUND", "try     orders"}, nil},
+		{"store export " + dir + " --topic zzzzzzzz --file -", ExitNotFound, []string{"TOPIC_NOT_FOUND", "try     mqctl store offsets"}, nil},
+		{"store offsets " + dir + " --topic order", ExitNotFound, []string{"TOPIC_NOT_FOUND", "try     orders"}, nil},
+	})
+	if left, err := os.ReadDir(to); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	checkHints(t, []hint{{"store export " + dir + " --topic orders --file " + file, ExitOK, nil, nil}})
+}
+
+// Errors in --fail-if speak of --fail-if and of fields that there are.
+func TestHintsOfFailIf(t *testing.T) {
+	checkHints(t, []hint{
+		{"top --once --fail-if foo>1", ExitUsage, []string{`--fail-if: there is no field "foo"`, "a broker has broker, ", "a group has ", "a topic has ", "a slave has ", "a pull has "}, []string{"--filter"}},
+		{"top --once --fail-if lag>1&&fooo>2", ExitUsage, []string{`--fail-if: there is no field "fooo"`, "there are: group, "}, []string{"--filter"}},
+		{"top --once --fail-if gapBytes>", ExitUsage, []string{"--fail-if: gapBytes> needs a value"}, []string{"--filter"}},
+		{"top --once --fail-if gapBytes>1)", ExitUsage, []string{"--fail-if: ", "try     --fail-if '"}, []string{"--filter"}},
+	})
 }
