@@ -397,6 +397,33 @@ func TestMasterRoleIsKept(t *testing.T) {
 	}
 }
 
+// What kind of master it was is known also when both stopped, or were killed, a moment
+// after they had met, and the slave alone was started again.
+func TestMasterRoleOutlivesBoth(t *testing.T) {
+	for name, kill := range map[string]bool{"stopped": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := newPair(t)
+				p.startMaster(switchable, func(o *Options) { o.Role = SyncMaster })
+				p.startSlave(switchable)
+				p.sendBodies(0, 3)
+				p.caughtUp()
+				<-time.After(2 * roleTick)
+				p.m.stop()
+				if kill {
+					p.ss = p.s.killed()
+				} else {
+					p.s.stop()
+				}
+				p.startSlave(switchable)
+				if st := p.s.step(0, "step", "status"); st.MasterRole != SyncMaster.String() {
+					t.Errorf("the master was %q", st.MasterRole)
+				}
+			})
+		})
+	}
+}
+
 // A master that was a slave before, and loses its place to a forced promotion while it
 // runs (frozen, or cut off), compares its log with the new master's before anything
 // else. What it knew as a slave does not count: its state of then was SYNCING.

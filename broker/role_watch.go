@@ -36,6 +36,7 @@ type masterEnd struct {
 
 	mu    sync.Mutex // held for assignments only
 	role  string     // what the master said last: SYNC_MASTER or ASYNC_MASTER; empty: nothing yet
+	fresh bool       // role was not saved yet, nor tried to be
 	saved endRecord
 }
 
@@ -65,16 +66,25 @@ func (m *masterEnd) heard(role string) {
 		return
 	}
 	m.mu.Lock()
+	m.fresh = m.fresh || role != m.saved.Role
 	m.role = role
 	m.mu.Unlock()
 }
 
+// news says whether there is a role of the master that should be saved at once: both
+// may die before the next round, and what senders were promised would be forgotten.
+func (m *masterEnd) news() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fresh
+}
+
 // begin forgets the end of an earlier master's log: this broker was the master since then.
 func (m *masterEnd) begin(role string) {
-	m.heard(role)
 	m.mu.Lock()
 	m.saved = endRecord{}
 	m.mu.Unlock()
+	m.heard(role)
 }
 
 // masterRole is what the master was when it was last heard; empty if it never was.
@@ -94,12 +104,15 @@ func (m *masterEnd) known() (int64, time.Time) {
 	return m.saved.End, time.UnixMilli(m.saved.At)
 }
 
-// keep saves what is newer than the last.
+// keep saves what is newer than the last; with a zero time only the role may be.
 func (m *masterEnd) keep(end int64, at time.Time, epoch int64) error {
 	next := endRecord{End: end, At: at.UnixMilli(), Epoch: epoch}
 	m.mu.Lock()
-	next.Role = m.role
-	same := at.IsZero() || next == m.saved
+	if at.IsZero() {
+		next = m.saved
+	}
+	next.Role, m.fresh = m.role, false
+	same := next == m.saved
 	m.mu.Unlock()
 	if same {
 		return nil
@@ -127,6 +140,7 @@ func (b *Broker) watchRole(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			b.keepMasterEnd() // the next run may never hear the master
 			return nil
 		case <-tick.C:
 		case addr := <-b.rivals:
@@ -139,7 +153,7 @@ func (b *Broker) watchRole(ctx context.Context) error {
 			rival = now
 			b.lookForRival(ctx)
 		}
-		if now.Sub(end) >= endEvery {
+		if now.Sub(end) >= endEvery || b.masterEnd.news() {
 			end = now
 			b.keepMasterEnd()
 		}

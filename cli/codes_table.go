@@ -70,6 +70,7 @@ var errorCodes = []errorCode{
 	{"LONGER_LOG", -1, "... has ... more of the log than ...: promoting it would lose less"},
 	{"MAPPING_BROKEN", 1, "... does not tell how far its queue ... of ... came, which is the place of logical queue ..."},
 	{"MASTER_ALIVE", 1, "the master of ... is alive: ... answers as ..."},
+	{"MASTER_ROLE_UNKNOWN", -1, "... never heard whether its master waited for slaves; it becomes ..., since its own inSyncReplicas ..."},
 	{"MEMBERS_ONLINE", -1, "group ... has ... online, who make it again with their next heartbeat"},
 	{"MESSAGE_NOT_FOUND", 3, "... has no message ..."},
 	{"MORE", -1, "... more dead letters are left alone"},

@@ -112,6 +112,40 @@ func TestPromoteGoesBack(t *testing.T) {
 	}
 }
 
+// Who takes a dead master's place by force waits for slaves as that did. If it never
+// heard how, its own inSyncReplicas decides, and it is said.
+func TestForcedRole(t *testing.T) {
+	for _, tt := range []struct {
+		name, heard, replicas, flag string
+		is, says                    string
+	}{
+		{"heard", "SYNC_MASTER", "1", "", "SYNC_MASTER", ""},
+		{"heard that it did not wait", "ASYNC_MASTER", "2", "", "ASYNC_MASTER", ""},
+		{"never heard, meant for two copies", "", "2", "", "SYNC_MASTER", "it becomes SYNC_MASTER, since its own inSyncReplicas is 2"},
+		{"never heard, nothing is set", "", "1", "", "ASYNC_MASTER", "it becomes ASYNC_MASTER, since its own inSyncReplicas is not set above 1"},
+		{"never heard, but said", "", "2", "master", "ASYNC_MASTER", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, _, s := rolePair(t)
+			f.brokers[0].more[remoting.ReqMqctlRole] = func(r *remoting.Request) { r.Reply(remoting.CodeSystemError, "gone", nil, nil) }
+			s.st.MasterRole, s.st.Connected = tt.heard, false
+			f.brokers[1].config["inSyncReplicas"] = tt.replicas
+			f.brokers[0].id, f.brokers[1].id = 1, 0 // the nameserver shows the new master at once
+			args := []string{"ha", "promote", "a", "--id", "1", "--force", "--yes"}
+			if tt.flag != "" {
+				args = append(args, "--role", tt.flag)
+			}
+			out, errs := f.mq(0, args...)
+			has(t, out, tt.is)
+			has(t, errs, tt.says)
+			if s.st.Role != tt.is || strings.Contains(errs, "MASTER_ROLE_UNKNOWN") != (tt.says != "") {
+				t.Errorf("it is %s\n%s", s.st.Role, errs)
+			}
+		})
+	}
+}
+
 func TestPromoteNotOffered(t *testing.T) {
 	f := newFakeCluster(t)
 	f.add("127.0.0.1", "a", 0, 9000, nil)
