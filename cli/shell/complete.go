@@ -47,6 +47,7 @@ func (s *Session) complete(line string, pos int) (int, []Candidate) {
 // translated lets the arguments of built-ins be completed as those of the
 // command that means the same thing.
 func (s *Session) translated(words []string) []string {
+	words = unprefixed(words)
 	switch {
 	case words[0] == "use" && len(words) == 3 && words[1] == "broker":
 		return []string{"stats", "ha", "--broker", words[2]}

@@ -231,7 +231,7 @@ func (s *Session) command(ctx context.Context, c Command) (int, error) {
 	for i, w := range c.Words {
 		words[i] = w.Text(s.variable)
 	}
-	words, err := s.unalias(words)
+	words, err := s.unalias(unprefixed(words))
 	if err != nil {
 		return s.fail(codeUsage, "BAD_ALIAS", "%v", err), nil
 	}
@@ -392,6 +392,14 @@ func (s *Session) unalias(words []string) ([]string, error) {
 		out = append(out, w.Text(s.variable))
 	}
 	return append(out, words[1:]...), nil
+}
+
+// unprefixed drops the name of the program from a line that was written for another shell.
+func unprefixed(words []string) []string {
+	if len(words) > 1 && words[0] == "mqctl" {
+		return words[1:]
+	}
+	return words
 }
 
 // run runs a built-in or a command of the host.
