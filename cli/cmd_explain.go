@@ -25,7 +25,8 @@ type explainItem struct {
 func explainCommand() *command {
 	return &command{
 		path: "explain", summary: "meaning of a setting, an error, a request or an exit code", args: "KEY|ERROR|CODE...", min: 1, max: -1, argFrom: "explain", attrs: local,
-		run: runExplain, schema: "mqctl.explain/v1", exits: []int{ExitNotFound, ExitPartial},
+		about: "settings (mqctl config keys lists them), error codes, codes of requests and answers, and exit codes are explained",
+		run:   runExplain, schema: "mqctl.explain/v1", exits: []int{ExitNotFound, ExitPartial},
 		examples: []string{"mqctl explain brokerPermission", "mqctl explain 907", "mqctl explain BROKER_UNREACHABLE"},
 		view: view{
 			item: explainItem{}, name: func(item any) string { return item.(explainItem).Name }, people: printExplain,

@@ -190,7 +190,14 @@ func (p *parser) arguments() error {
 	}
 	switch {
 	case len(l.args) < c.min:
-		return usage("ARGUMENT_MISSING", "%s needs %s", name, c.args).try("mqctl "+name+" "+c.args).lacksArgument(c, len(l.args), l.values)
+		m := usage("ARGUMENT_MISSING", "%s needs %s", name, c.args)
+		if c.about != "" {
+			m.reason("%s", c.about)
+			m.offer(c.examples...)
+		} else {
+			m.offer("mqctl " + name + " " + c.args)
+		}
+		return m.lacksArgument(c, len(l.args), l.values)
 	case c.max == 0 && len(l.args) > 0:
 		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes no arguments", l.args[0], name)
 	case c.max > 0 && len(l.args) > c.max:

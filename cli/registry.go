@@ -73,6 +73,7 @@ type command struct {
 	min, max int    // number of arguments; max < 0 is any number
 	argFrom  string // where completion takes arguments from
 	named    string // the modern flag that may be written for the only argument
+	about    string // what its arguments may be, where one is missing
 	examples []string
 	flags    []flagSpec
 	schema   string // name of the item's schema; empty if it prints no items
