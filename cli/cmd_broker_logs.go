@@ -242,11 +242,10 @@ func (c *call) fileLogs(ctx context.Context, since time.Time) (*result, error) {
 	path := c.str("file")
 	f, err := os.Open(path)
 	if err != nil {
-		code := ExitBadConfig
 		if errors.Is(err, os.ErrNotExist) {
-			code = ExitNotFound
+			return nil, noFile(path)
 		}
-		return nil, fail(code, "BAD_FILE", "cannot read %s: %v", path, err)
+		return nil, fail(ExitBadConfig, "BAD_FILE", "cannot read %s: %v", path, err)
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 64<<10)

@@ -24,7 +24,7 @@ func debugCommands() []*command {
 	}
 	analyse := &command{
 		path: "debug analyse", summary: "findings in a bundle, with reasons and next commands", args: "FILE", min: 1, max: 1, argFrom: "file", run: runDebugAnalyse,
-		schema: "mqctl.debug.analyse/v1", exits: []int{ExitNotFound, ExitConditionFalse, ExitBadConfig}, attrs: local,
+		schema: "mqctl.debug.analyse/v1", exits: []int{ExitConditionFalse, ExitBadConfig}, attrs: local,
 		examples: []string{"mqctl debug analyse b.tar.gz", "mqctl debug analyse b.tar.gz --strict -o json", "mqctl debug analyse b.tar.gz --max-lag 1000"},
 		flags: []flagSpec{
 			{key: "strict", kind: kindBool, help: "exit 7 for warnings too"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,7 @@ import (
 func shellCommands() []*command {
 	return []*command{{
 		path: "shell", summary: "interactive shell, or the commands of a file", args: "[FILE]", max: 1, argFrom: "file", attrs: local, run: runShell,
-		exits: []int{ExitNotFound},
+		exits: []int{ExitBadConfig},
 		examples: []string{
 			"mqctl shell", "mqctl shell runbook.mq", "mqctl shell -e 'cluster list; stats ha'", "mqctl shell --keep-going runbook.mq", "mqctl shell --context prod",
 		},
@@ -85,8 +86,11 @@ func (c *call) shellInput(ctx context.Context, s *shell.Session, interactive, du
 		return s.Script(ctx, strings.NewReader(strings.Join(c.values["execute"], "\n")), "-e"), nil
 	case len(c.args) > 0 && c.arg(0) != "-":
 		f, err := os.Open(c.arg(0))
+		if errors.Is(err, os.ErrNotExist) {
+			return 0, noFile(c.arg(0))
+		}
 		if err != nil {
-			return 0, fail(ExitNotFound, "BAD_FILE", "the script cannot be read: %v", err)
+			return 0, fail(ExitBadConfig, "BAD_FILE", "the script cannot be read: %v", err)
 		}
 		defer f.Close()
 		return s.Script(ctx, f, c.arg(0)), nil

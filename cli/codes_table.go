@@ -52,7 +52,7 @@ var errorCodes = []errorCode{
 	{"ERRORS", -1, "... requests failed, the first with: ..."},
 	{"FAILED", 1, "..."},
 	{"FILE_EXISTS", -1, "... exists already"},
-	{"FILE_NOT_FOUND", 11, "there is no file ...; nothing was sent"},
+	{"FILE_NOT_FOUND", 11, "there is no file ..."},
 	{"FILE_NOT_WRITTEN", 1, "...: ..."},
 	{"FLAG_MISSING", 2, "--client needs --group"},
 	{"FLAG_TWICE", 2, "--to-offset: ... is there twice"},

@@ -122,7 +122,7 @@ func readBundle(path string) (map[string][]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fail(ExitNotFound, "BAD_FILE", "there is no file %s", path).try("mqctl debug bundle --out " + shellWord(path))
+		return nil, noFile(path).try("mqctl debug bundle --out " + shellWord(path))
 	case err != nil:
 		return nil, badBundle(path, "%v", err)
 	case info.IsDir():

@@ -365,7 +365,7 @@ func TestAnalyseBadFiles(t *testing.T) {
 		path string
 		code int
 	}{
-		"none":     {filepath.Join(dir, "none"), ExitNotFound},
+		"none":     {filepath.Join(dir, "none"), ExitBadConfig},
 		"text":     {write("text", []byte("hello")), ExitBadConfig},
 		"empty":    {write("empty", nil), ExitBadConfig},
 		"half":     {write("half", whole[:len(whole)/2]), ExitBadConfig},

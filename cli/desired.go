@@ -45,6 +45,11 @@ func newDesired() *desired {
 	return &desired{topics: map[string]state{}, groups: map[string]state{}, users: map[string]state{}, acls: map[string]state{}, config: map[string]string{}, offsets: map[string]int64{}, brokers: map[string]*desired{}}
 }
 
+// noFile is the error of an input file that is not there.
+func noFile(path string) *Message {
+	return fail(ExitBadConfig, "FILE_NOT_FOUND", "there is no file %s", path)
+}
+
 // badFile is the error of an input file.
 func badFile(path, format string, args ...any) *Message {
 	m := fail(ExitBadConfig, "BAD_FILE", "%s: %s", path, fmt.Sprintf(format, args...))
@@ -58,7 +63,7 @@ func (c *call) readInput(path string) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fail(ExitBadConfig, "FILE_NOT_FOUND", "there is no file %s; nothing was sent", path)
+			return nil, noFile(path).because("nothing was sent")
 		}
 		if err != nil {
 			return nil, badFile(path, "%v", err)

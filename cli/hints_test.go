@@ -117,3 +117,24 @@ func TestHintsOfFailIf(t *testing.T) {
 		{"top --once --fail-if gapBytes>1)", ExitUsage, []string{"--fail-if: ", "try     --fail-if '"}, []string{"--filter"}},
 	})
 }
+
+// An input file that is not there is one error with one status everywhere.
+func TestInputFileMissing(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, line := range []string{"debug analyse ", "shell ", "broker logs --file ", "plan -f ", "offset import --file "} {
+		checkHints(t, []hint{{line + none, ExitBadConfig, []string{"there is no file " + none, "FILE_NOT_FOUND"}, nil}})
+	}
+}
+
+func TestHintsOfExplain(t *testing.T) {
+	checkHints(t, []hint{{"explain", ExitUsage, []string{"why     settings (mqctl config keys", "mqctl explain 907", "mqctl explain brokerPermission"}, nil}})
+}
+
+// A line of a text about mqctl works in the shell as it stands.
+func TestShellTakesPastedLines(t *testing.T) {
+	for _, line := range []string{"mqctl explain 907", "mqctl help", "explain 907"} {
+		if code, out, errs := runLine("mqctl", "shell", "-e", line); code != ExitOK || out+errs == "" {
+			t.Errorf("%s: exit %d, %s%s", line, code, out, errs)
+		}
+	}
+}
