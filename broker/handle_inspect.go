@@ -159,7 +159,25 @@ func (a *inspectAdmin) ha() body.InspectHA {
 	if s, ok := a.slave(); ok && st.isSlave() {
 		out.Following = a.following(&s)
 	}
+	// What was cut off stays to be looked at after a restart, and whatever the role is.
+	out.Asides = shownAsides(a.store)
+	if out.Following != nil && len(out.Asides) > 0 {
+		out.Following.Aside = out.Asides[0]
+	}
 	return out
+}
+
+// mostAsides bounds one answer.
+const mostAsides = 20
+
+// shownAsides are the newest parts of the log that were set aside and are still there;
+// a folder that cannot be read shows none, as the store says that in other places.
+func shownAsides(s *store.Store) []string {
+	list, err := s.Asides()
+	if err != nil {
+		return nil
+	}
+	return list[:min(len(list), mostAsides)]
 }
 
 func inspectSlave(c *replication.SlaveConn) body.InspectHASlave {
@@ -193,7 +211,7 @@ func (a *inspectAdmin) following(s *replication.SlaveStatus) *body.InspectFollow
 	age, failure := a.metaAge()
 	return &body.InspectFollowing{State: string(s.State), Why: s.Sentence, HAAddr: s.HA, Connected: s.Connected,
 		MasterEnd: int64(s.MasterEnd), MasterEndAt: millisOf(s.MasterEndAt), LastRead: millisOf(s.LastRead), LastWrite: millisOf(s.LastWrite),
-		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), Aside: s.Aside, MetaAgeMs: age, MetaError: failure}
+		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), MetaAgeMs: age, MetaError: failure}
 }
 
 // millisOf is a time in ms, 0 for none.

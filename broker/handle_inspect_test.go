@@ -10,6 +10,7 @@ import (
 	"mqctl/broker/remoting/body"
 	"mqctl/replication"
 	"mqctl/store/record"
+	"mqctl/store/vfs"
 )
 
 func inspected[T any](r *rig, ext map[string]string) T {
@@ -83,7 +84,10 @@ func TestInspectHA(t *testing.T) {
 		}
 		a.slave = func() (replication.SlaveStatus, bool) {
 			return replication.SlaveStatus{State: replication.Copying, Sentence: "why", HA: "10.0.0.1:10912", Connected: true, MasterEnd: record.PhysOffset(77),
-				MasterEndAt: at, LastRead: at, BytesPerSec: 3, Aside: "/aside"}, true
+				MasterEndAt: at, LastRead: at, BytesPerSec: 3}, true
+		}
+		if err := vfs.WriteFile(r.fs, "/store/mqctl/cut-00000000000000000416-00000000000000000624-20260102T030405Z", []byte("x")); err != nil {
+			t.Fatal(err)
 		}
 		a.metaAge = func() (int64, string) { return 2000, "" }
 		a.stand = &standingRef{}
@@ -96,7 +100,7 @@ func TestInspectHA(t *testing.T) {
 			`"brokerId":1,"role":"SLAVE","epoch":3,"fenced":true,"masterAddr":"10.0.0.1:10911"`, `"inSyncSlaves":1`, `"badConnections":4`,
 			`{"brokerId":2,"addr":"10.0.0.3:10911","ackedOffset":5,"sentFromOffset":6,"gapBytes":7,"gapMillis":8,"inSync":true,"bytesPerSecond":9,"state":"SYNCING","copyFromOffset":1,"copyToOffset":2}`,
 			`{"brokerId":-1,"addr":"10.0.0.4:999"`, `"why":"far behind"`,
-			`"following":{"state":"COPYING","why":"why","haAddr":"10.0.0.1:10912","connected":true,"masterMaxOffset":77`, `"lastWriteAt":0`, `"aside":"/aside"`, `"metadataAgeMillis":2000`,
+			`"following":{"state":"COPYING","why":"why","haAddr":"10.0.0.1:10912","connected":true,"masterMaxOffset":77`, `"lastWriteAt":0`, `"aside":"/store/mqctl/cut-00000000000000000416-00000000000000000624-20260102T030405Z"`, `"metadataAgeMillis":2000`,
 		} {
 			if !strings.Contains(string(got), want) {
 				t.Errorf("no %s in\n%s", want, got)
@@ -105,6 +109,9 @@ func TestInspectHA(t *testing.T) {
 		a.stand.p.Store(&standing{})
 		if a.ha().Following != nil {
 			t.Error("a master follows somebody")
+		}
+		if len(a.ha().Asides) != 1 {
+			t.Error("what was cut off is not shown by the master that it became")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -324,6 +325,13 @@ func forcedAndBack(t *testing.T, known bool) {
 	}
 	if st := p.s.step(0, "step", "status"); st.Aside == "" || st.ClampedTotal != 1 {
 		t.Errorf("what became of the tail: %+v", st)
+	}
+	shown := p.s.b.inspector().ha().Asides
+	p.s.stop()
+	p.s = startIn(p.t, p.net, p.s.fs, replica(0, switchable, func(o *Options) { o.Role, o.ID, o.Epoch = Slave, 1, 1 }))
+	p.caughtUp()
+	if again := p.s.b.inspector().ha(); len(shown) != 1 || !slices.Equal(again.Asides, shown) || again.Following.Aside != shown[0] {
+		t.Errorf("what was cut off was shown as %q, after a restart as %+v", shown, again)
 	}
 	for _, r := range []*rig{p.m, p.s} {
 		if off, _ := r.b.offsets.Query([]byte("G"), []byte("T"), 0); off != 10 {

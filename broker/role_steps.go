@@ -178,7 +178,10 @@ func (b *Broker) following() (following, bool) {
 	st := b.ha.slave.Status()
 	heard := st.Connected && b.opts.Now().Sub(st.LastRead) <= silentAfter // else a frozen master is none, though its sockets stay open
 	f := following{Connected: heard, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: st.MasterEndAt,
-		State: string(st.State), Why: st.Sentence, Aside: st.Aside}
+		State: string(st.State), Why: st.Sentence}
+	if list := shownAsides(b.store); len(list) > 0 {
+		f.Aside = list[0]
+	}
 	f.Role = b.masterEnd.masterRole()
 	if f.EndAt.IsZero() {
 		f.End, f.EndAt = b.masterEnd.known()

@@ -36,8 +36,11 @@ type haItem struct {
 	State             *string `json:"state"`
 	Why               *string `json:"why"`
 	Copy              *haCopy `json:"copy"`
-	Aside             *string `json:"asideFile"` // where a tail was put that the master does not have
+	Aside             *string `json:"asideFile"` // where a tail was put that the master did not have: the newest of asideFiles
 	MetadataAgeMillis *int64  `json:"metadataAgeMillis"`
+
+	// AsideFiles are all of them at the brokers of this item, until they are removed.
+	AsideFiles []haAside `json:"asideFiles"`
 
 	Epoch     *int64 `json:"epoch"` // raised by each change of role
 	Fenced    *bool  `json:"fenced"`
@@ -46,6 +49,35 @@ type haItem struct {
 
 	old  *admin.HAStatus // of the camel-case layout, where the broker gave one
 	need int64           // slaves that a synchronous master waits for
+}
+
+// haAside is a part of the log that a broker had and its master did not, on the
+// broker's own machine.
+type haAside struct {
+	BrokerID int64  `json:"brokerId" min:"0"`
+	Addr     string `json:"addr"`
+	File     string `json:"file"`
+}
+
+// takeAsides adds what a broker set aside.
+func (it *haItem) takeAsides(r *admin.Result[haReplica]) {
+	if it.AsideFiles == nil {
+		it.AsideFiles = []haAside{}
+	}
+	if r == nil || r.Err != nil || r.Value.own == nil {
+		return
+	}
+	own := r.Value.own
+	files := own.Asides
+	if len(files) == 0 && own.Following != nil && own.Following.Aside != "" {
+		files = []string{own.Following.Aside} // an older broker
+	}
+	for _, f := range files {
+		it.AsideFiles = append(it.AsideFiles, haAside{BrokerID: max(0, r.Target.ID), Addr: r.Target.Addr, File: f})
+		if it.Aside == nil {
+			it.Aside = ptr(f)
+		}
+	}
 }
 
 // haTotals is the widest gap.
@@ -270,6 +302,10 @@ func (c *call) haOnce(ctx context.Context) (*result, error) {
 			continue
 		}
 		r.add(it)
+		for _, a := range it.AsideFiles {
+			name := it.Broker + "/" + strconv.FormatInt(a.BrokerID, 10)
+			r.warn(warning("LOG_SET_ASIDE", name, "messages that only %s at %s had were cut off its log and kept there in %s; this is said until that is removed", name, a.Addr, a.File))
+		}
 		if g.answers() && g.master.Value.blind() {
 			r.warn(warning("HA_STATUS_MISSING", g.master.Target.String(), "%s does not answer request 907; gaps are computed from commit log offsets", g.master.Target))
 		}
@@ -302,6 +338,10 @@ func (c *call) haItemOf(ctx context.Context, g *haGroup, alone bool) *haItem {
 		return nil
 	}
 	it := &haItem{Broker: g.name, Role: "ASYNC_MASTER", Connections: c.connections(ctx, g), SampledAt: at}
+	it.takeAsides(g.master)
+	for _, s := range g.slaves {
+		it.takeAsides(s)
+	}
 	inSync := int64(0)
 	for i := range it.Connections {
 		if s := it.Connections[i].InSync; s != nil && *s {
@@ -354,6 +394,7 @@ func slaveItem(s *admin.Result[haReplica]) *haItem {
 		Broker: nameOf(s.Target), BrokerID: max(0, s.Target.ID), Role: v.role(s.Target.ID), Addr: ptr(s.Target.Addr),
 		Connections: []haConnection{}, MaxOffset: v.end(), old: v.status,
 	}
+	it.takeAsides(s)
 	if v.status != nil {
 		cl := v.status.Client
 		it.MasterAddr, it.BytesPerSecond = textOrNil(cl.MasterAddr), &cl.TransferredPerSec
@@ -370,7 +411,7 @@ func slaveItem(s *admin.Result[haReplica]) *haItem {
 	if f := v.own.Following; f != nil {
 		it.BytesPerSecond, it.Active, it.HAAddr = &f.BytesPerSec, &f.Connected, textOrNil(f.HAAddr)
 		it.LastReadAt, it.LastWriteAt = stampMillis(f.LastRead), stampMillis(f.LastWrite)
-		it.State, it.Why, it.Aside = textOrNil(f.State), textOrNil(f.Why), textOrNil(f.Aside)
+		it.State, it.Why = textOrNil(f.State), textOrNil(f.Why)
 		it.Copy = copyOf(f.CopyFrom, f.CopyTo, v.own.Max)
 		if f.MasterEnd > 0 {
 			it.MasterMax = &f.MasterEnd
@@ -482,9 +523,6 @@ func (p *printer) haSentences(it *haItem) {
 	}
 	if it.Role == "SLAVE" {
 		say(fmt.Sprintf("%s/%d", it.Broker, it.BrokerID), it.Why, it.Copy)
-		if it.Aside != nil {
-			p.printf("a tail that its master does not have was put aside: %s\n", oneLine(*it.Aside))
-		}
 	}
 }
 

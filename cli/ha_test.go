@@ -75,6 +75,24 @@ func ours(f *fakeCluster) (master, slave, copying *fakeBroker) {
 	return master, slave, copying
 }
 
+// What was cut off the log of a former master is named until somebody removes it, also
+// when all brokers of the name are shown, and when that broker is the master again.
+func TestHAAsides(t *testing.T) {
+	f := newFakeCluster(t)
+	master, slave, _ := ours(f)
+	master.own.Asides = []string{"/m/mqctl/log-1"}
+	slave.own.Asides = []string{"/s/mqctl/cut-2", "/s/mqctl/cut-1"}
+	out, _ := f.mq(0, "stats", "ha", "-o", "json")
+	has(t, out, `"asideFile": "/m/mqctl/log-1"`, `"file": "/s/mqctl/cut-2"`, `"file": "/s/mqctl/cut-1"`)
+	out, _ = f.mq(0, "stats", "ha", "--broker", "a/1", "-o", "json")
+	has(t, out, `"asideFile": "/s/mqctl/cut-2"`, `"file": "/s/mqctl/cut-1"`, "!/m/mqctl")
+	_, errs := f.mq(0, "stats", "ha") // a pipe has one row a slave
+	has(t, errs, "LOG_SET_ASIDE", "/m/mqctl/log-1", "/s/mqctl/cut-2")
+	master.own.Asides, slave.own.Asides = nil, nil
+	out, errs = f.mq(0, "stats", "ha", "-o", "json")
+	has(t, out+errs, `"asideFile": null`, `"asideFiles": []`, "!SET_ASIDE")
+}
+
 func TestHAOfOurs(t *testing.T) {
 	f := newFakeCluster(t)
 	_, slave, _ := ours(f)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,6 +175,21 @@ func TestAsideIsNeverOverwritten(t *testing.T) {
 	if len(last) != 3 {
 		t.Errorf("%d were kept", len(last))
 	}
+	got, err := s.Asides()
+	if err != nil || len(got) != 3 || !last[got[0]] || !last[got[1]] || !last[got[2]] {
+		t.Errorf("listed are %q, %v", got, err)
+	}
+	for _, name := range []string{got[0], got[1] + "-x"} { // one is removed, a stranger comes
+		if err := fsys.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fsys.MkdirAll(got[1] + "-x"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Asides(); err != nil || !slices.Equal(left, got[1:]) {
+		t.Errorf("left are %q of %q, %v", left, got, err)
+	}
 }
 
 // otherDisk is a file system where nothing can be moved to what is set aside.
@@ -204,6 +220,9 @@ func TestSetAsideOnAnotherDisk(t *testing.T) {
 	a, err := s.SetAside()
 	if err != nil || !strings.HasPrefix(a.Path, "/store/commitlog/") {
 		t.Fatalf("%+v, %v", a, err)
+	}
+	if got, err := s.Asides(); err != nil || len(got) != 1 || filepath.Base(got[0]) != filepath.Base(a.Path) {
+		t.Errorf("%q, %v", got, err)
 	}
 	kept, err := vfs.ReadFile(o.FS, filepath.Join(a.Path, "00000000000000000000"), 1<<20)
 	if err != nil || !bytes.Equal(kept, log[:4096]) {

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 
 	"mqctl/store/record"
@@ -91,6 +94,35 @@ func (s *Store) setAside() (Aside, error) {
 	}
 	return a, nil
 }
+
+// Asides are the files and folders that cuts of the log left in the store folder, the
+// newest first, as long as nobody removed them.
+func (s *Store) Asides() ([]string, error) {
+	type found struct{ path, at string }
+	var all []found
+	for _, dir := range []string{s.ownDir, s.opt.CommitLogDir} {
+		list, err := s.opt.FS.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range list {
+			m := asideNames.FindStringSubmatch(e.Name)
+			twice := slices.ContainsFunc(all, func(f found) bool { return filepath.Base(f.path) == e.Name })
+			if m != nil && e.Dir == (m[1] == "log") && !twice {
+				all = append(all, found{filepath.Join(dir, e.Name), m[2]})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.at, a.at) })
+	paths := make([]string, len(all))
+	for i, f := range all {
+		paths[i] = f.path
+	}
+	return paths, nil
+}
+
+// asideNames are the names that asideName gives to what cuts leave.
+var asideNames = regexp.MustCompile(`^(cut|log)-\d{20}-\d{20}-(\d{8}T\d{6}Z(?:-\d+)?)$`)
 
 // cuttable makes everything that is appended safe and visible, so that nothing
 // is under way while the log is cut. The caller holds raw.mu.

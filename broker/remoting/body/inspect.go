@@ -37,6 +37,8 @@ type InspectHA struct {
 	Slaves     []InspectHASlave  `json:"slaves,omitempty"`
 	Following  *InspectFollowing `json:"following,omitempty"` // of a slave
 	BadPeers   int64             `json:"badConnections"`
+	// Asides are files and folders with parts of the log that it had and its master did not, the newest first, until they are removed.
+	Asides []string `json:"asides,omitempty"`
 }
 
 // InspectHASlave is one slave of a master.
