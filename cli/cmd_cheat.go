@@ -82,7 +82,7 @@ func cheatCommands() []*command {
 		path: "cheat", summary: "snippets for scripts, by task", args: "[TASK]", max: 1, argFrom: "cheat", attrs: local, run: runCheat, schema: "mqctl.cheat/v1",
 		exits: []int{ExitNotFound}, examples: []string{"mqctl cheat", "mqctl cheat failover"},
 		view: view{item: cheatItem{}, name: func(item any) string { return item.(cheatItem).Name },
-			columns: []column{{head: "TASK", field: "name"}, {head: "WHAT", field: "title"}}},
+			columns: []column{{head: "TASK", field: "name"}, {head: "WHAT", field: "title", as: asTry}}},
 	}}
 }
 

@@ -38,7 +38,7 @@ func clusterHealthCommands() []*command {
 			view: view{
 				item: healthItem{}, name: func(item any) string { return item.(*healthItem).Target }, foot: footHealth,
 				columns: []column{
-					{head: "CHECK", field: "check"}, {head: "STATE", field: "state"}, {head: "TARGET", field: "target"}, {head: "MESSAGE", field: "message"}, {head: "TRY", field: "try", as: asList, fold: 1},
+					{head: "CHECK", field: "check"}, {head: "STATE", field: "state"}, {head: "TARGET", field: "target"}, {head: "MESSAGE", field: "message"}, {head: "TRY", field: "try", as: asTry, fold: 1},
 				},
 			},
 		},

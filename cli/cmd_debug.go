@@ -36,7 +36,7 @@ func debugCommands() []*command {
 			item: findingItem{}, name: func(item any) string { return item.(*findingItem).Target }, foot: footAnalyse,
 			columns: []column{
 				{head: "STATE", field: "state"}, {head: "CHECK", field: "check"}, {head: "TARGET", field: "target"}, {head: "MESSAGE", field: "message"},
-				{head: "WHY", field: "why", fold: 2}, {head: "TRY", field: "try", as: asList, fold: 1}, {head: "PART", field: "part", wide: true},
+				{head: "WHY", field: "why", fold: 2}, {head: "PART", field: "part", wide: true}, {head: "TRY", field: "try", as: asTry, fold: 1},
 			},
 		},
 	}

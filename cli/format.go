@@ -29,12 +29,13 @@ const (
 	asBody           // somebody's text: escaped in a pipe, not changed
 	asSplit          // a pullSplit in percent
 	asChanges        // settings as key=before->after
+	asTry            // sentences and commands of a last column: with their blanks in a pipe too
 )
 
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList, asPairs, asBody, asChanges:
+	case asText, asTime, asPerm, asList, asTry, asPairs, asBody, asChanges:
 		return false
 	default:
 		return true
@@ -61,6 +62,8 @@ func (s *style) cell(v any, f format) string {
 		text = s.when(fmt.Sprint(v))
 	case asPerm:
 		text = permText(int(number(v)))
+	case asTry:
+		text = oneLine(joinedWith(v, "   or   "))
 	case asList:
 		text = joined(v)
 	case asPairs:
@@ -84,7 +87,7 @@ func (s *style) cell(v any, f format) string {
 	if text == "" {
 		return s.unknown()
 	}
-	if !s.terminal {
+	if !s.terminal && f != asTry {
 		// One word a cell, so that every row has the same number of words.
 		text = strings.Join(strings.Fields(text), "_")
 	}
@@ -208,7 +211,9 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-func joined(v any) string {
+func joined(v any) string { return joinedWith(v, ",") }
+
+func joinedWith(v any, between string) string {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Slice {
 		return plain(v)
@@ -217,7 +222,7 @@ func joined(v any) string {
 	for i := range parts {
 		parts[i] = plain(rv.Index(i).Interface())
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, between)
 }
 
 func joinedPairs(v any) string {

@@ -138,3 +138,14 @@ func TestShellTakesPastedLines(t *testing.T) {
 		}
 	}
 }
+
+// What is to be copied keeps its blanks in a pipe.
+func TestTryInAPipe(t *testing.T) {
+	s := &style{}
+	if got := s.cell([]string{"mqctl broker logs a/0", "mqctl stats ha"}, asTry); got != "mqctl broker logs a/0   or   mqctl stats ha" {
+		t.Errorf("%q", got)
+	}
+	if code, out, errs := runLine("mqctl", "cheat"); code != ExitOK || strings.Contains(out, "_") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
