@@ -62,7 +62,8 @@ type AttachReply struct {
 // ticket lets a slave that attached open one HA connection.
 type ticket struct {
 	peerInfo
-	until time.Time
+	until    time.Time
+	replaced bool // by a later attach of the same slave
 }
 
 // Attach answers a slave of ours that wants to connect; it is called by the remoting side.
@@ -134,24 +135,31 @@ func (m *Master) newTicket(p peerInfo) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for old, t := range m.tickets {
-		if t.ID == p.ID || now.After(t.until) || len(m.tickets) >= maxTickets {
+		if now.After(t.until) || len(m.tickets) >= maxTickets {
 			delete(m.tickets, old)
+		} else if t.ID == p.ID {
+			t.replaced = true
 		}
 	}
-	m.tickets[token] = &ticket{p, now.Add(ticketLives)}
+	m.tickets[token] = &ticket{peerInfo: p, until: now.Add(ticketLives)}
 	return token
 }
 
-// redeem takes the ticket of a connection; nil if there is none.
-func (m *Master) redeem(token int64) *peerInfo {
+// redeem takes the ticket of a connection; nil if there is none: a slave that copies
+// another slave's log got its ticket from their master. A ticket that a later attach
+// of the same slave has replaced is errReplacedTicket.
+func (m *Master) redeem(token int64) (*peerInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tickets[token]
 	delete(m.tickets, token)
 	if t == nil || m.o.Now().After(t.until) {
-		return nil
+		return nil, nil
 	}
-	return &t.peerInfo
+	if t.replaced {
+		return nil, errReplacedTicket
+	}
+	return &t.peerInfo, nil
 }
 
 func (m *Master) dropTickets(now time.Time) {

@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	errReplaced = errors.New("the same slave connected again")
-	errTooOld   = errors.New("older than this log")
-	errSilent   = errors.New("nothing was heard from the slave")
-	errNoTicket = errors.New("the attach that it names is not known any more: it has to attach again")
-	errBadPeer  = errors.New("this is no slave of ours")
+	errReplaced       = errors.New("the same slave connected again")
+	errTooOld         = errors.New("older than this log")
+	errSilent         = errors.New("nothing was heard from the slave")
+	errReplacedTicket = errors.New("a later attach has taken the place of the one that it names: it has to attach again")
+	errBadPeer        = errors.New("this is no slave of ours")
 )
 
 // strangerBuffer is the send buffer of a connection of which nobody knows whose it is.
@@ -232,14 +232,11 @@ func (c *conn) preamble() error {
 		return err
 	}
 	c.armed = time.Time{}
-	if p.token == 0 {
-		return nil
-	}
 	// Another attach of the same slave, late on its way, may have taken the ticket's
 	// place: unknown, the slave would never count as in sync. It attaches again.
-	info := c.m.redeem(p.token)
+	info, err := c.m.redeem(p.token)
 	if info == nil {
-		return errNoTicket
+		return err
 	}
 	c.peer.Store(info)
 	return nil

@@ -1,6 +1,7 @@
 package keyindex_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -140,6 +141,21 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestOpenRefusesFolder: what was in a file whose name a folder has now is not known.
+func TestOpenRefusesFolder(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("/index/20261129162506999"); err != nil {
+		t.Fatal(err)
+	}
+	o := small
+	o.Now = time.Now
+	_, err := keyindex.Open(mem, "/index", o)
+	var folder *keyindex.FolderError
+	if !errors.As(err, &folder) || folder.Path != "/index/20261129162506999" {
+		t.Errorf("opened with %v", err)
+	}
+}
+
 func TestOpenIgnoresForeignFiles(t *testing.T) {
 	mem := vfs.NewMem()
 	x := open(t, mem, small)
@@ -149,9 +165,6 @@ func TestOpenIgnoresForeignFiles(t *testing.T) {
 	}
 	full, err := vfs.ReadFile(mem, "/index/"+names(t, mem)[0], 1<<20)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mem.MkdirAll("/index/20261129162506999"); err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
