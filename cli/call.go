@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mqctl/broker/remoting"
@@ -38,6 +39,7 @@ type call struct {
 	begun   time.Time
 	client  *admin.Client
 	memo    memo
+	tracing sync.Mutex
 	ctx     context.Context //nolint:containedctx // of the run, for questions: Ctrl-C ends them
 
 	outFile  string              // of commands that write one: what -o named
@@ -177,12 +179,14 @@ func (c *call) admin() (*admin.Client, error) {
 	return c.client, nil
 }
 
-// trace writes one line for each request.
+// trace writes one line for each request; requests to several brokers end at once.
 func (c *call) trace(code int, addr string, out, in int, took time.Duration, err error) {
 	end := ""
 	if err != nil {
 		end = "  " + oneLine(err.Error())
 	}
+	c.tracing.Lock()
+	defer c.tracing.Unlock()
 	fmt.Fprintf(c.io.Err, "trace   %d %s  %s  %d B out  %d B in  %.1f ms%s\n",
 		code, remoting.RequestName(code), addr, out, in, float64(took.Microseconds())/1000, end)
 }
