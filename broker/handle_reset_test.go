@@ -11,18 +11,24 @@ import (
 	"mqctl/subgroup"
 )
 
+// sixMessages makes topic T with three messages in each of two queues, and group g.
+func (r *rig) sixMessages() {
+	r.t.Helper()
+	r.createTopic("T", 2)
+	if _, err := r.b.groups.Put(subgroup.Defaults("g")); err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range 6 {
+		r.mustSend("T", i%2, fmt.Sprint(i))
+	}
+	synctest.Wait()
+}
+
 // TestReset moves a group by 222 and follows it through commits and pulls.
 func TestReset(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.createTopic("T", 2)
-		if _, err := r.b.groups.Put(subgroup.Defaults("g")); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 6 {
-			r.mustSend("T", i%2, fmt.Sprint(i))
-		}
-		synctest.Wait()
+		r.sixMessages()
 		shared := 0
 		r.b.shareProgress = func(context.Context) { shared++ }
 		at := func(queue, offset, timestamp, force string) map[string]string {
@@ -83,14 +89,7 @@ func TestReset(t *testing.T) {
 func TestResetByMembers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := start(t, nil, func(o *Options) { o.Reloadable.ClientReset = true })
-		r.createTopic("T", 2)
-		if _, err := r.b.groups.Put(subgroup.Defaults("g")); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 6 {
-			r.mustSend("T", i%2, fmt.Sprint(i))
-		}
-		synctest.Wait()
+		r.sixMessages()
 		told := make(chan string, 10)
 		member := remoting.NewClient(remoting.ClientOptions{Dial: r.net.dial, Serialize: remoting.JSON, OnRequest: func(_ string, q *remoting.Request) {
 			if q.Code == remoting.ReqResetConsumerClientOffset {

@@ -38,7 +38,7 @@ mqctl group set order_consumer --slow-broker 0
 	{"nobody-behind", "nobody is behind, for cron", "0; 7 when a group is above the limit; 6 when a broker did not answer", `mqctl check lag --max 100000 --output jsonl > lag.jsonl
 `},
 	{"failover", "a planned change of master", "0; 5 when the gap was not closed and everything was restored; 8 where brokers cannot change roles", `mqctl ha promote broker-a --id 1 --planned --wait=1m --reason "kernel update"
-mqctl wait role broker-a/1 --is ASYNC_MASTER --for 30s
+mqctl wait role broker-a/1 --is MASTER --for 30s
 mqctl cluster health
 `},
 	{"failover-forced", "make a slave the master after a crash, with at most so much lost", "0; 7 when more might be lost, and nothing was done", `mqctl ha promote broker-a --id 1 --force --max-loss 1MiB

@@ -195,51 +195,78 @@ func planMapping(name string, total int32, wanted []string, masters map[string]a
 	return out, nil
 }
 
-func runStaticSet(ctx context.Context, c *call) (*result, error) {
-	name := c.arg(0)
-	if err := checkTopic(name); err != nil {
+// staticPlan is a change of a static topic's mapping.
+type staticPlan struct {
+	name    string
+	masters map[string]admin.Target
+	now     map[string]*admin.StaticTopic // by broker
+	given   bool                          // next is of --map-file
+	next    *mappingFile
+}
+
+// planStatic reads how a static topic lies now, and has plan say what is wanted: p.next
+// if it is given, else what it makes of the brokers wanted.
+func (c *call) planStatic(ctx context.Context, plan func(p *staticPlan, wanted []string) (*mappingFile, error)) (*staticPlan, error) {
+	p := &staticPlan{name: c.arg(0), given: c.given("map-file")}
+	if err := checkTopic(p.name); err != nil {
 		return nil, err
 	}
+	var err error
+	if p.given {
+		if p.next, err = readMapping(c.str("map-file"), p.name); err != nil {
+			return nil, err
+		}
+	}
+	var wanted []string
+	if wanted, p.masters, err = c.staticTargets(ctx); err != nil {
+		return nil, err
+	}
+	if p.now, err = c.staticNow(ctx, p.masters, p.name); err != nil {
+		return nil, err
+	}
+	if p.next, err = plan(p, wanted); err != nil {
+		return nil, err
+	}
+	for _, broker := range sortedKeys(p.next.Configs) {
+		if _, ok := p.masters[broker]; !ok {
+			return nil, fail(ExitNotFound, "BROKER_NOT_FOUND", "the mapping is over broker %q, which is in no cluster asked; nothing was changed", broker)
+		}
+	}
+	return p, nil
+}
+
+// keep writes the mappings before and after into files.
+func (p *staticPlan) keep(kind string) ([2]string, error) {
+	before := &mappingFile{Topic: p.name, Type: kind, Epoch: p.next.Epoch - epochStep, Configs: p.now, MapIn: []string{}, MapOut: []string{}}
+	files, err := writeMappings(before, p.next)
+	if err != nil {
+		return files, fail(ExitBadConfig, "BAD_FILE", "the mappings cannot be written: %v", err).because("they are what a mistake is mended from; nothing was changed")
+	}
+	return files, nil
+}
+
+func runStaticSet(ctx context.Context, c *call) (*result, error) {
 	if err := c.needFlags("queues"); err != nil {
 		return nil, err
 	}
-	var given *mappingFile
-	if c.given("map-file") {
-		var err error
-		if given, err = readMapping(c.str("map-file"), name); err != nil {
-			return nil, err
+	p, err := c.planStatic(ctx, func(p *staticPlan, wanted []string) (*mappingFile, error) {
+		if p.given {
+			return p.next, nil
 		}
-	}
-	wanted, masters, err := c.staticTargets(ctx)
+		return planMapping(p.name, int32(c.whole("queues")), wanted, p.masters, p.now, c.begun.UnixMilli())
+	})
 	if err != nil {
 		return nil, err
-	}
-	now, err := c.staticNow(ctx, masters, name)
-	if err != nil {
-		return nil, err
-	}
-	next := given
-	if next == nil {
-		if next, err = planMapping(name, int32(c.whole("queues")), wanted, masters, now, c.begun.UnixMilli()); err != nil {
-			return nil, err
-		}
 	}
 	r := &result{change: &change{DryRun: c.dryRun()}}
-	before := &mappingFile{Topic: name, Type: mappingType, Epoch: next.Epoch - epochStep, Configs: now, MapIn: []string{}, MapOut: []string{}}
 	var edits []*edit
-	for _, broker := range sortedKeys(next.Configs) {
-		target, ok := masters[broker]
-		if !ok {
-			return nil, fail(ExitNotFound, "BROKER_NOT_FOUND", "the mapping is over broker %q, which is in no cluster asked; nothing was changed", broker)
-		}
-		edits = append(edits, c.staticEdit(target, now[broker], next.Configs[broker], given == nil && sameTotal(now, next)))
+	for _, broker := range sortedKeys(p.next.Configs) {
+		edits = append(edits, c.staticEdit(p.masters[broker], p.now[broker], p.next.Configs[broker], !p.given && sameTotal(p.now, p.next)))
 	}
 	if !c.dryRun() && slices.ContainsFunc(edits, func(e *edit) bool { return !e.same }) {
-		files, err := writeMappings(before, next)
-		if err != nil {
-			return nil, fail(ExitBadConfig, "BAD_FILE", "the mappings cannot be written: %v", err).because("they are what a mistake is mended from; nothing was changed")
+		if r.extra, err = p.keep(mappingType); err != nil {
+			return nil, err
 		}
-		r.extra = files
 	}
 	c.carryOut(ctx, r, edits)
 	return r, nil

@@ -136,47 +136,26 @@ func (m *mappingFile) move(id int32, from, to string, total int32) {
 }
 
 func runStaticRemap(ctx context.Context, c *call) (*result, error) {
-	name := c.arg(0)
-	if err := checkTopic(name); err != nil {
-		return nil, err
-	}
-	var next *mappingFile
-	if c.given("map-file") {
-		var err error
-		if next, err = readMapping(c.str("map-file"), name); err != nil {
-			return nil, err
+	p, err := c.planStatic(ctx, func(p *staticPlan, wanted []string) (*mappingFile, error) {
+		if len(p.now) == 0 {
+			if err := c.noStaticTopics(ctx, p.masters); err != nil {
+				return nil, err
+			}
 		}
-	}
-	wanted, masters, err := c.staticTargets(ctx)
+		if p.given {
+			return p.next, nil
+		}
+		return planRemap(p.name, wanted, p.now, c.begun.UnixMilli())
+	})
 	if err != nil {
 		return nil, err
-	}
-	now, err := c.staticNow(ctx, masters, name)
-	if err != nil {
-		return nil, err
-	}
-	if len(now) == 0 {
-		if err := c.noStaticTopics(ctx, masters); err != nil {
-			return nil, err
-		}
-	}
-	if next == nil {
-		if next, err = planRemap(name, wanted, now, c.begun.UnixMilli()); err != nil {
-			return nil, err
-		}
-	}
-	for _, broker := range sortedKeys(next.Configs) {
-		if _, ok := masters[broker]; !ok {
-			return nil, fail(ExitNotFound, "BROKER_NOT_FOUND", "the mapping is over broker %q, which is in no cluster asked; nothing was changed", broker)
-		}
 	}
 	r := &result{change: &change{DryRun: c.dryRun()}}
-	m := &remap{c: c, masters: masters, next: next, items: map[string]*staticItem{}}
-	e := m.edit(now)
+	m := &remap{c: c, masters: p.masters, next: p.next, items: map[string]*staticItem{}}
+	e := m.edit(p.now)
 	if !c.dryRun() && !e.same {
-		before := &mappingFile{Topic: name, Type: remappingType, Epoch: next.Epoch - epochStep, Configs: now, MapIn: []string{}, MapOut: []string{}}
-		if m.files, err = writeMappings(before, next); err != nil {
-			return nil, fail(ExitBadConfig, "BAD_FILE", "the mappings cannot be written: %v", err).because("they are what a mistake is mended from; nothing was changed")
+		if m.files, err = p.keep(remappingType); err != nil {
+			return nil, err
 		}
 		r.extra = m.files
 	}

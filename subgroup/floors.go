@@ -9,8 +9,9 @@ import "maps"
 // begins at the floor.
 //
 // A floor travels and is kept as the marker of a deletion of the group with the empty
-// name, which no group has: peers that know no floors pass over it. Like every marker it
-// goes after 7 days.
+// name, which no group has. A broker of this program from before there were floors refuses
+// such a table as a whole; none was released. An Apache broker gets no markers at all.
+// Like every marker it goes after 7 days.
 
 // floorGroup is the group of floors.
 const floorGroup = ""
