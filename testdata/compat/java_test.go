@@ -104,6 +104,9 @@ func TestJavaClients(t *testing.T) {
 			lines = javaClient(t, options, "consume", b.namesrv, "g-"+form+"-retry", topic, "TagB", "20", "retry")
 			again := 0
 			for _, l := range lines {
+				if strings.HasPrefix(l, "second ") {
+					t.Log(l)
+				}
 				if f := strings.Fields(l); len(f) == 5 && f[0] == "got" && f[2] == "1" {
 					again++
 				}
