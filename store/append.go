@@ -25,7 +25,7 @@ func (s *Store) AppendAll(b *Batch) {
 		return
 	}
 	done := 0
-	if b.joins() && s.join(b, begin) {
+	if b.joins() && s.join(b) {
 		done = len(b.Items)
 	}
 	for done < len(b.Items) {

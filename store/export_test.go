@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"time"
 )
 
 // What crash tests drive by hand instead of Run.
@@ -109,14 +108,6 @@ func (s *Store) AppendJoined(all ...*Batch) bool {
 		}
 	}
 	return true
-}
-
-// LearnJoin judges yields and returns whether the next batches yield, and else after how many one does.
-func (s *Store) LearnJoin(times, batches int, took time.Duration) (hope bool, every uint32) {
-	for range times {
-		s.joiner.learn(batches, took)
-	}
-	return s.joiner.hope.Load() > 0, s.joiner.every()
 }
 
 // Alone notes a batch and says whether it comes behind one of its own sender.

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"mqctl/store/record"
 )
@@ -15,15 +14,8 @@ const (
 	joinBytes = 16 << 10
 	// joinHope is how many yields in a row may be for nothing before they end.
 	joinHope = 64
-	// joinTry is how many batches go by themselves then before the next yield; twice as many
-	// after each yield that took too long, half as many after each good one; joinLong
-	// bounds how often.
-	joinTry  = 64
-	joinLong = 8
-	// joinPatience is how long a yield may take for each batch that it brings together.
-	joinPatience = 300 * time.Microsecond
-	// joinOver is how much longer than that a few may take together.
-	joinOver = 10 * time.Millisecond
+	// joinTry is how many batches go by themselves then before the next yield.
+	joinTry = 64
 )
 
 // joiner gathers small batches of different connections, so that they go to the log in
@@ -32,17 +24,11 @@ const (
 // appends all that is listed; the others find their work done.
 //
 // Those who could run now may also be readers of old messages, and one of them keeps a
-// processor for as long as it likes. So nobody yields who has seen no other sender since
-// his last batch, and yields that take long for what they bring end for a while: sends
-// beside eight such readers shall take no longer than alone.
+// processor for as long as it likes. So nobody yields while files are read, nor who has
+// seen no other sender since his last batch.
 type joiner struct {
 	hope atomic.Int32  // above 0: yields have brought batches together lately
 	turn atomic.Uint32 // counts small batches
-	long atomic.Uint32 // by how many the yields that took too long are more than the good ones
-
-	// Of the yields since the last judgement. Guarded by appendMu.
-	took            time.Duration
-	brought, yields int
 
 	mu     sync.Mutex
 	listed []*Batch // guarded by mu
@@ -70,44 +56,11 @@ func (b *Batch) joins() bool {
 	return len(b.buf) > 0 && len(b.buf) <= joinBytes
 }
 
-// every is how many batches go by themselves between two yields without hope.
-func (j *joiner) every() uint32 { return joinTry << j.long.Load() }
-
-// learn judges yields by the batches that they brought together: those without hope one by
-// one, others by the sum of many, since one may have to wait for anything. The caller holds
-// appendMu.
-func (j *joiner) learn(batches int, took time.Duration) {
-	n := j.hope.Load()
-	j.took += took
-	j.brought += batches
-	over := j.took - joinPatience*time.Duration(j.brought)
-	if j.yields++; n > 0 && j.yields < joinHope && over < joinOver {
-		if batches > 1 {
-			j.hope.Store(joinHope)
-		} else {
-			j.hope.Store(n - 1)
-		}
-		return
-	}
-	j.took, j.brought, j.yields = 0, 0, 0
-	switch {
-	case over > 0:
-		j.hope.Store(0)
-		j.long.Store(min(j.long.Load()+1, joinLong))
-	case batches > 1 && j.long.Load() > 0: // luck, perhaps
-		j.long.Add(^uint32(0))
-	case batches > 1:
-		j.hope.Store(joinHope)
-	case n > 0:
-		j.hope.Store(n - 1)
-	}
-}
-
 // join appends b, with what else is listed by then, or says that it could not: the
-// disk is sick or full, or the file has no room for all. begin is now.
-func (s *Store) join(b *Batch, begin time.Time) (done bool) {
+// disk is sick or full, or the file has no room for all.
+func (s *Store) join(b *Batch) (done bool) {
 	j := &s.joiner
-	if j.alone(b) || j.hope.Load() == 0 && b.joined.turn%j.every() != 0 {
+	if j.alone(b) || s.log.ReadingFiles() || j.hope.Load() == 0 && b.joined.turn%joinTry != 0 {
 		return false
 	}
 	b.joined.done.Store(false)
@@ -118,7 +71,6 @@ func (s *Store) join(b *Batch, begin time.Time) (done bool) {
 	if b.joined.done.Load() {
 		return true
 	}
-	took := time.Since(begin)
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
 	if b.joined.done.Load() {
@@ -127,7 +79,11 @@ func (s *Store) join(b *Batch, begin time.Time) (done bool) {
 	j.mu.Lock()
 	j.taken, j.listed = j.listed, j.taken[:0]
 	j.mu.Unlock()
-	j.learn(len(j.taken), took)
+	if len(j.taken) > 1 {
+		j.hope.Store(joinHope)
+	} else if n := j.hope.Load(); n > 0 {
+		j.hope.Store(n - 1)
+	}
 	s.appendJoined(j.taken)
 	clear(j.taken)
 	return b.joined.done.Load()

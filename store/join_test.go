@@ -189,36 +189,10 @@ func TestJoinedConcurrent(t *testing.T) {
 	closeStore(t, s)
 }
 
-// Yields end where they take long, as beside readers of old messages, and come back step by
-// step; one sender never yields.
-func TestYieldsEnd(t *testing.T) {
+// TestAlone: who has seen no other sender since his last batch does not wait for one.
+func TestAlone(t *testing.T) {
 	s, _ := open(t, small(vfs.NewMem()))
 	defer closeStore(t, s)
-	for i, c := range []struct {
-		times, batches int
-		took           time.Duration
-		hope           bool
-		every          uint32
-	}{
-		{1, 2, 500 * time.Microsecond, true, 64},
-		{200, 2, 500 * time.Microsecond, true, 64},
-		{1, 2, 9 * time.Millisecond, true, 64}, // has to wait once
-		{200, 2, 500 * time.Microsecond, true, 64},
-		{1, 2, 15 * time.Millisecond, false, 128},
-		{1, 2, time.Millisecond, false, 256},
-		{2, 64, 3 * time.Millisecond, false, 64}, // luck, perhaps
-		{1, 64, 3 * time.Millisecond, true, 64},
-		{26, 2, time.Millisecond, false, 256},
-		{3, 2, 10 * time.Microsecond, true, 64},
-		{200, 1, 10 * time.Microsecond, false, 64}, // nobody came
-		{20, 1, 5 * time.Millisecond, false, 64 << 8},
-		{8, 2, 10 * time.Microsecond, false, 64},
-		{1, 2, 10 * time.Microsecond, true, 64},
-	} {
-		if hope, every := s.LearnJoin(c.times, c.batches, c.took); hope != c.hope || every != c.every {
-			t.Errorf("%d: hope %v, one of %d; want %v, %d", i, hope, every, c.hope, c.every)
-		}
-	}
 	var a, b store.Batch
 	for i, c := range []struct {
 		b    *store.Batch

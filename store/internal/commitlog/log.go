@@ -377,6 +377,9 @@ func (l *Log) Read(dst []byte, pos int64) (bool, error) {
 	return false, err
 }
 
+// ReadingFiles reports whether files are being read, for what the memory does not have.
+func (l *Log) ReadingFiles() bool { return len(l.places) > 0 }
+
 // DropTail frees the memory that holds the newest bytes. Append lock.
 func (l *Log) DropTail() { l.tail.drop() }
 
