@@ -491,6 +491,7 @@ func (s *Store) restart(q *Queue) error {
 	return s.takeBack(func() error {
 		s.setEnd(q, 0)
 		q.min.Store(0)
+		s.restarts.Add(1)
 		return q.cq.Reset()
 	})
 }

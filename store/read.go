@@ -75,14 +75,14 @@ func (s *Store) Read(dst []byte, q *Queue, offset record.QueueOffset, max int, f
 		return dst, ReadResult{Status: NoMatchedLogicQueue}
 	}
 	for start := len(dst); ; dst = dst[:start] {
-		cuts := s.cuts.Load()
+		cuts, restarts := s.cuts.Load(), s.restarts.Load()
 		var res ReadResult
 		dst, res = s.read(dst, q, offset, max, f)
-		if s.cuts.Load() == cuts {
+		if s.cuts.Load() == cuts && s.restarts.Load() == restarts {
 			return dst, res
 		}
-		// The log was cut meanwhile, and other messages may have come in the
-		// place of those that were found.
+		// The log was cut meanwhile, or the topic was made anew, and other messages may
+		// have come in the place of those that were found.
 	}
 }
 

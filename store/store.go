@@ -75,6 +75,7 @@ type Store struct {
 	holesDue   bool          // the side file may differ from the log's holes
 	replica    atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
 	lastPhys   atomic.Int64  // where the newest record begins; -1: RecordBefore knows
+	restarts   atomic.Uint64 // grows when a queue begins anew, its old messages being in the log as before
 	cuts       atomic.Uint64 // grows when messages are taken back: what is read meanwhile counts no more
 
 	running atomic.Bool

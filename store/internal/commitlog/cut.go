@@ -13,7 +13,9 @@ import (
 // removed, the rest of its own is zeroed, and all that is synced. The first file stays.
 // Whoever reads a file that goes may finish. Append lock.
 func (l *Log) CutTo(pos int64) error {
-	if err := l.DropReady(); err != nil {
+	l.makeMu.Lock()
+	defer l.makeMu.Unlock()
+	if err := l.dropReady(); err != nil {
 		return err
 	}
 	var keep []*segment
@@ -22,9 +24,6 @@ func (l *Log) CutTo(pos int64) error {
 			keep = append(keep, s)
 		}
 	}
-	// Nobody may make the file that is removed here.
-	l.makeMu.Lock()
-	defer l.makeMu.Unlock()
 	if err := l.drop(pos, keep); err != nil {
 		return err
 	}
@@ -38,11 +37,11 @@ func (l *Log) CutTo(pos int64) error {
 // Clear forgets all files, which the caller moves away: the log is empty and
 // begins at 0. Append lock.
 func (l *Log) Clear() error {
-	if err := l.DropReady(); err != nil {
-		return err
-	}
 	l.makeMu.Lock()
 	defer l.makeMu.Unlock()
+	if err := l.dropReady(); err != nil {
+		return err
+	}
 	return l.drop(0, nil)
 }
 

@@ -281,6 +281,12 @@ func (l *Log) makeSegment(base int64) (*segment, error) {
 func (l *Log) DropReady() error {
 	l.makeMu.Lock()
 	defer l.makeMu.Unlock()
+	return l.dropReady()
+}
+
+// dropReady is DropReady with makeMu held. Who changes the segments goes on holding it:
+// Prepare would make the one that followed those that were there.
+func (l *Log) dropReady() error {
 	s := l.ready.Swap(nil)
 	if s == nil {
 		return nil

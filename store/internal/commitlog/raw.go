@@ -78,7 +78,9 @@ func (l *Log) StartAt(pos int64) error {
 	case pos == l.End():
 		return nil
 	}
-	if err := l.DropReady(); err != nil {
+	l.makeMu.Lock()
+	defer l.makeMu.Unlock()
+	if err := l.dropReady(); err != nil {
 		return err
 	}
 	for _, s := range *l.segs.Load() { // one without a record, somewhere else
@@ -89,8 +91,6 @@ func (l *Log) StartAt(pos int64) error {
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
-	l.makeMu.Lock()
-	defer l.makeMu.Unlock()
 	return l.drop(pos, nil)
 }
 
