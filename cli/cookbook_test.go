@@ -283,7 +283,7 @@ func TestCookbook(t *testing.T) {
 	step("mqadmin-runbook", b.cookRunbook)
 	step("convert", b.cookConvert)
 	step("plan", b.cookPlan)
-	b.bash("mqctl bench send --topic orders --size 200 --count 101000 --warmup 0s --no-progress --duration 2m", ExitOK)
+	b.bash("mqctl bench send --topic orders --size 200 --count 101000 --warmup 0s --no-progress --duration 10m", ExitOK)
 	step("slow-group", b.cookSlowGroup)
 	step("nobody-behind", func() { b.run("nobody-behind", ExitConditionFalse); b.says("cat lag.jsonl", `"order_consumer"`) })
 	step("bring-back", b.cookBringBack)
