@@ -60,7 +60,7 @@ func (b *Broker) attachSelf() replication.AttachRequest {
 
 // serveAttach answers a slave of ours that wants to connect. What it costs is bounded
 // by package replication.
-func (b *Broker) serveAttach(_ context.Context, r *remoting.Request) {
+func (b *Broker) serveAttach(ctx context.Context, r *remoting.Request) {
 	var q replication.AttachRequest
 	if err := decodePeer(r.Body, &q); err != nil {
 		refuse(r, err)
@@ -71,6 +71,9 @@ func (b *Broker) serveAttach(_ context.Context, r *remoting.Request) {
 	if q.BrokerName == b.here.name && q.BrokerID > 0 {
 		b.ha.known.tell(hello{BrokerName: q.BrokerName, BrokerID: q.BrokerID, Addr: q.BrokerAddr, Epoch: q.Epoch, Max: q.End, Readable: q.Readable}, b.opts.Now())
 		b.ha.poke()
+		if reply.Token != 0 {
+			b.sync.attached(ctx, r.Conn, q.BrokerID, q.BrokerAddr)
+		}
 	}
 	b.replyProved(r, stepAttach, reply)
 }

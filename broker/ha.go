@@ -73,11 +73,11 @@ func (b *Broker) openHub() error {
 	h.net = remoting.NewClient(remoting.ClientOptions{Dial: b.opts.Dial, DialTimeout: time.Second, Log: b.log})
 	h.master = replication.NewMaster(replication.MasterOptions{
 		Log: b.store, Listener: h.listener, Settings: settings, Name: b.opts.Name, Epoch: func() int64 { return b.stand.Load().Epoch },
-		Identify: b.identify, Misnamed: b.misnamed, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Identify: b.identify, Misnamed: b.misnamed, Changed: h.poke, Left: h.lost.left, Auth: auth, Now: b.opts.Now, Slog: b.log,
 	})
 	h.slave = replication.NewSlave(replication.SlaveOptions{
 		Log: b.store, Settings: settings, Dial: b.opts.Dial, Attach: b.askAttach, Foreign: b.askForeign,
-		Self: b.attachSelf, Cut: b.logCut, Rejoin: func() bool { return !b.roles.settled() }, Changed: h.poke, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Self: b.attachSelf, Cut: b.logCut, Rejoin: func() bool { return !b.roles.settled() }, Changed: b.replicationChanged, Auth: auth, Now: b.opts.Now, Slog: b.log,
 	})
 	h.follow, h.delays = newToggle(h.slave.Run), newToggle(b.delays.Run)
 	return nil
@@ -134,6 +134,15 @@ func (b *Broker) settleHA(l *live) {
 func (b *Broker) appended(end record.PhysOffset) {
 	if b.opened.Load() {
 		b.ha.master.Appended(end)
+	}
+}
+
+// replicationChanged takes notice of another state of the copy from the master. With a
+// key the tables wait for it: the next round comes at once, not in a second.
+func (b *Broker) replicationChanged() {
+	b.ha.poke()
+	if b.ha.slave.Status().Connected {
+		b.sync.Poke()
 	}
 }
 

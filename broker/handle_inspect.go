@@ -202,7 +202,7 @@ func (a *inspectAdmin) addLost(to []body.InspectHASlave, end int64) []body.Inspe
 	now := a.now()
 	for _, s := range a.lost() {
 		to = append(to, body.InspectHASlave{BrokerID: s.id, Addr: s.addr, Acked: s.acked, GapBytes: end - s.acked, GapMillis: -1, State: "NOT_CONNECTED",
-			LostAt: s.since.UnixMilli(), Why: fmt.Sprintf("its connection ended %s ago; it had acknowledged everything before %d", now.Sub(s.since).Round(time.Second), s.acked)})
+			LostAt: s.since.UnixMilli(), Why: s.why(now)})
 	}
 	return to
 }

@@ -1,11 +1,13 @@
 package broker
 
 import (
+	"fmt"
 	"sort"
 	"sync"
 	"time"
 
 	"mqctl/replication"
+	"mqctl/store/record"
 )
 
 // lostKeep is how long a slave that is not connected any more is told of.
@@ -27,13 +29,38 @@ type lostSlave struct {
 	since time.Time // when it was first missed; zero: it is connected
 }
 
+// why says what became of the slave.
+func (s *lostSlave) why(now time.Time) string {
+	had := "nothing"
+	if s.acked > 0 {
+		had = fmt.Sprintf("everything before %d", s.acked)
+	}
+	return fmt.Sprintf("its connection ended %s ago; it had acknowledged %s", now.Sub(s.since).Round(time.Second), had)
+}
+
+// left takes in the last word of a slave whose connection ended: who is looked at twice a
+// second may have acknowledged more since, or have come and gone between.
+func (l *lostSlaves) left(p replication.Peer, acked record.PhysOffset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, old := l.last[p.ID]; old || len(l.last) < mostPeers {
+		s.id, s.addr, s.acked = p.ID, p.Addr, int64(acked)
+		l.put(s)
+	}
+}
+
+// put keeps what is known of a slave; l.mu is held.
+func (l *lostSlaves) put(s lostSlave) {
+	if l.last == nil {
+		l.last = make(map[int64]lostSlave)
+	}
+	l.last[s.id] = s
+}
+
 // note takes in who is connected now.
 func (l *lostSlaves) note(now time.Time, conns []replication.SlaveConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last == nil {
-		l.last = make(map[int64]lostSlave)
-	}
 	for id, s := range l.last {
 		if s.since.IsZero() {
 			s.since = now
@@ -45,7 +72,7 @@ func (l *lostSlaves) note(now time.Time, conns []replication.SlaveConn) {
 	for i := range conns {
 		c := &conns[i]
 		if _, old := l.last[c.ID]; c.Known && (old || len(l.last) < mostPeers) {
-			l.last[c.ID] = lostSlave{id: c.ID, addr: c.Addr, acked: int64(c.Acked)}
+			l.put(lostSlave{id: c.ID, addr: c.Addr, acked: int64(c.Acked)})
 		}
 	}
 }

@@ -92,16 +92,33 @@ func (s *slaveSync) admit(ctx context.Context, r *remoting.Request, a *asking) e
 	if s.o.Proved != nil && !s.o.Proved(r, remoting.RequestName(remoting.ReqMqctlProgress), a.who()) {
 		return &remoting.Error{Code: remoting.CodeNoPermission, Remark: unproved(remoting.RequestName(remoting.ReqMqctlProgress), r.Conn.RemoteAddr())}
 	}
-	from := r.Conn.RemoteAddr().Addr().Unmap().String()
-	if s.knows(from) {
-		return nil
-	}
-	s.ask(ctx) // a replica that has just come may be known there
-	if s.knows(from) {
+	if s.replica(ctx, r.Conn) {
 		return nil
 	}
 	return &remoting.Error{Code: remoting.CodeNoPermission,
-		Remark: fmt.Sprintf("%s is neither this machine nor a broker of the name %s that the nameservers know", from, s.o.Name)}
+		Remark: fmt.Sprintf("%s is neither this machine nor a broker of the name %s that the nameservers know", r.Conn.RemoteAddr().Addr().Unmap(), s.o.Name)}
+}
+
+// replica says whether a connection comes from this machine or from a known replica's.
+func (s *slaveSync) replica(ctx context.Context, c *remoting.Conn) bool {
+	from := c.RemoteAddr().Addr().Unmap().String()
+	if s.knows(from) {
+		return true
+	}
+	s.ask(ctx) // a replica that has just come may be known there
+	return s.knows(from)
+}
+
+// attached notes a slave of ours that may copy the log from now on. It is on disk before
+// the slave has a byte: whoever has the log may be the master when this broker comes back,
+// and is followed then, as it is no stranger.
+func (s *slaveSync) attached(ctx context.Context, c *remoting.Conn, id int64, addr string) {
+	if _, err := netip.ParseAddrPort(addr); err != nil || id == s.o.Stand.Load().ID || !s.replica(ctx, c) {
+		return
+	}
+	if s.members.set(member{ID: id, Addr: addr, Ours: true}) {
+		s.members.save(s.o.Log)
+	}
 }
 
 // knows says whether a host is this machine's or a known replica's.

@@ -39,9 +39,12 @@ type MasterOptions struct {
 	// Misnamed says whether whom Identify found behind a connection is somebody else by now. nil: never.
 	Misnamed func(p Peer, remote netip.AddrPort) bool
 	Changed  func() // a slave came, went, or changed whether it is in sync
-	Auth     *Auth  // nil: none
-	Now      func() time.Time
-	Slog     *slog.Logger
+	// Left tells who went, and the last end of the log that it acknowledged, before Changed.
+	// nil: nobody wants to know.
+	Left func(p Peer, acked record.PhysOffset)
+	Auth *Auth // nil: none
+	Now  func() time.Time
+	Slog *slog.Logger
 }
 
 // Master accepts slaves and sends them the log. It serves on slaves too: a slave may feed another.
@@ -71,6 +74,9 @@ func NewMaster(o MasterOptions) *Master {
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}
+	}
+	if o.Left == nil {
+		o.Left = func(Peer, record.PhysOffset) {}
 	}
 	if o.Identify == nil {
 		o.Identify = func(netip.AddrPort) (Peer, bool) { return Peer{}, false }
@@ -172,6 +178,9 @@ func (m *Master) remove(c *conn) {
 	}
 	m.mu.Unlock()
 	if i >= 0 {
+		if p := c.peer.Load(); p != nil {
+			m.o.Left(p.Peer, record.PhysOffset(c.ack.Load()))
+		}
 		m.acked()
 		m.left()
 		m.o.Changed()
