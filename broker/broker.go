@@ -187,11 +187,10 @@ func (b *Broker) open(levels []time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("loading the progress of delayed messages: %w", err)
 	}
-	for _, why := range []error{b.topics.Fallback(), b.groups.Fallback(), b.offsets.Fallback(), b.delays.Fallback()} {
-		if why != nil {
-			b.log.Warn("a table is older than it was: its newest changes are lost", "error", why)
-		}
+	if b.modes, err = loadModes(b.opts.FS, b.opts.Store.Dir); err != nil {
+		return err
 	}
+	warnOlder(b.log, b.topics.Fallback(), b.topics.Lost(), b.groups.Fallback(), b.offsets.Fallback(), b.delays.Fallback(), b.modes.file.UsedBak())
 	b.members = subgroup.NewMembers(nowMillis, b.notifyWanted)
 	b.locks = subgroup.NewLocks(nowMillis)
 	b.holds = hold.New(b.store, b.opts.Now, mostHeld)
@@ -211,6 +210,15 @@ func (b *Broker) open(levels []time.Duration) error {
 	b.build(int32(len(levels)))
 	b.beginRole()
 	return nil
+}
+
+// warnOlder tells of tables that a start has not found as they were.
+func warnOlder(log *slog.Logger, why ...error) {
+	for _, err := range why {
+		if err != nil {
+			log.Warn("a table is older than it was: its newest changes are lost", "error", err)
+		}
+	}
 }
 
 // locate says where clients find this broker: the advertised address with the

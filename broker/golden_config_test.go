@@ -50,7 +50,7 @@ func TestUnknownSurvives(t *testing.T) {
 	mem := recordedFolder(t)
 	const config = "/store/config/"
 	const future = "\n\t\"futureTable\":{\"a\":[1,2,{\"b\":null}],\"c\":\"\\u00fc\"},"
-	for _, name := range []string{"topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"} {
+	for _, name := range []string{"topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json", "messageRequestMode.json"} {
 		text := "{" + future + strings.TrimPrefix(readMem(t, mem, config+name), "{")
 		for _, of := range []string{"\t\t\"notes\":{", "\t\t\"SELF_TEST_C_GROUP\":{"} {
 			text = strings.Replace(text, of, of+"\n\t\t\t\"futureSwitch\":[true],", 1)
@@ -62,7 +62,7 @@ func TestUnknownSurvives(t *testing.T) {
 	}
 	untouched := map[string]string{}
 	for _, name := range []string{"timerwheel", "timerlog/00000000000000000000", "config/timercheck", "config/timermetrics", "config/lmqConsumerOffset.json",
-		"config/broadcastOffset.json", "config/consumerFilter.json", "config/topicQueueMapping.json", "config/messageRequestMode.json",
+		"config/broadcastOffset.json", "config/consumerFilter.json", "config/topicQueueMapping.json",
 		"config/consumerOrderInfo.json", "config/transactionMetrics", "compaction/position-checkpoint"} {
 		untouched[name] = readMem(t, mem, "/store/"+name)
 	}
@@ -70,6 +70,7 @@ func TestUnknownSurvives(t *testing.T) {
 	r.wants(r.call(17, map[string]string{"topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "7", "writeQueueNums": "7", "perm": "6",
 		"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}, nil), 0, "")
 	r.wants(r.call(200, nil, []byte(`{"groupName":"fresh","retryMaxTimes":3}`)), 0, "")
+	r.wants(r.call(401, nil, []byte(`{"topic":"orders","consumerGroup":"fresh","mode":"POP","popShareQueueNum":2}`)), 0, "")
 	r.wants(r.call(15, map[string]string{"consumerGroup": "fresh", "topic": "orders", "queueId": "0", "commitOffset": "1"}, nil), 0, "")
 	delivered := func() bool { return strings.Contains(string(r.call(45, nil, nil).Body), "18:3") }
 	for end := time.Now().Add(time.Minute); !delivered(); <-time.After(10 * time.Millisecond) {
@@ -83,13 +84,13 @@ func TestUnknownSurvives(t *testing.T) {
 			t.Errorf("%s is %q, was %q", name, got, text)
 		}
 	}
-	for name, want := range map[string]string{"topics.json": `"readQueueNums":7`, "subscriptionGroup.json": `"fresh":`, "consumerOffset.json": "orders@fresh", "delayOffset.json": "18:3"} {
+	for name, want := range map[string]string{"topics.json": `"readQueueNums":7`, "subscriptionGroup.json": `"fresh":`, "consumerOffset.json": "orders@fresh", "delayOffset.json": "18:3", "messageRequestMode.json": `"popShareQueueNum":2`} {
 		text := readMem(t, mem, config+name)
 		var doc map[string]any
 		if err := fastjson.Unmarshal([]byte(text), &doc); err != nil || !strings.Contains(text, want) {
 			t.Errorf("%s: %v, or without %s:\n%s", name, err, want, text)
 		}
-		if !strings.Contains(text, strings.TrimSuffix(future, ",")) {
+		if !strings.Contains(text, strings.Trim(future, "\n\t,")) {
 			t.Errorf("%s has lost a member that we do not know:\n%s", name, text)
 		}
 		if n := strings.Count(text, `"futureSwitch":[true]`); n != 1 && (name == "topics.json" || name == "subscriptionGroup.json") {
@@ -118,6 +119,12 @@ func TestDamagedTables(t *testing.T) {
 		was[name] = counter(t, []byte(text))
 		putMem(t, mem, "/store/config/"+name, text[:len(text)/2])
 	}
+	// These have no version.
+	for name, old := range map[string]string{"config/messageRequestMode.json": string(noModes), "mqctl/members.json": `{"members":[]}`, "mqctl/delivered.json": `{"slaves":{}}`} {
+		putMem(t, mem, "/store/"+name, old[:len(old)/2])
+		putMem(t, mem, "/store/"+name+".bak", old)
+		names = append(names, "../"+name)
+	}
 	var log bytes.Buffer
 	r := start(t, mem, hoursLater, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -131,8 +138,8 @@ func TestDamagedTables(t *testing.T) {
 	for _, name := range names {
 		told := false
 		for line := range strings.Lines(log.String()) {
-			told = told || strings.Contains(line, "level=WARN") && strings.Contains(line, "/store/config/"+name+" cannot be used") &&
-				strings.Contains(line, "/store/config/"+name+".bak is used")
+			told = told || strings.Contains(line, "level=WARN") && strings.Contains(line, path.Join("/store/config", name)+" cannot be used") &&
+				strings.Contains(line, path.Join("/store/config", name)+".bak is used")
 		}
 		if !told {
 			t.Errorf("no warning about %s:\n%s", name, log.String())

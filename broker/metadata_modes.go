@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,12 +20,16 @@ import (
 // table for the brokers that do: what it found in its folder, or its master has.
 type requestModes struct {
 	file *table.File
+	rest []byte     // members of the file that are not ours, kept
 	mu   sync.Mutex // one change at a time, while it is saved
 	text atomic.Pointer[[]byte]
 }
 
 // noModes is an empty table.
 var noModes = []byte(`{"messageRequestModeMap":{}}`)
+
+// modesMember is the member of the document that has the table.
+const modesMember = "messageRequestModeMap"
 
 // maxModes bounds the table in bytes.
 const maxModes = 4 << 20
@@ -34,10 +39,15 @@ func loadModes(fs vfs.FS, storeDir string) (*requestModes, error) {
 	m := &requestModes{file: table.NewFile(fs, filepath.Join(storeDir, "config"), "messageRequestMode.json")}
 	m.text.Store(&noModes)
 	_, err := m.file.Load(func(b []byte) error {
+		rest, err := fastjson.Unknown(b, "", modesMember)
+		if err != nil {
+			return err
+		}
 		text, err := cleanModes(b)
 		if err != nil {
 			return err
 		}
+		m.rest = rest
 		m.text.Store(&text)
 		return nil
 	})
@@ -59,7 +69,7 @@ func cleanModes(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the table of request modes: %w", err)
 	}
 	if doc.Map == nil {
-		return nil, errors.New("the answer has no messageRequestModeMap")
+		return nil, errors.New("the table of request modes has no " + modesMember)
 	}
 	return json.Marshal(doc)
 }
@@ -78,7 +88,13 @@ func (m *requestModes) Replace(b []byte) error {
 	if bytes.Equal(text, m.JSON()) {
 		return nil
 	}
-	if err := m.file.Save(text); err != nil {
+	return m.save(text)
+}
+
+// save writes a table and shows it. The caller holds mu.
+func (m *requestModes) save(text []byte) error {
+	doc := append(slices.Concat(text[:len(text)-1], m.rest), '}')
+	if err := m.file.Save(doc); err != nil {
 		return fmt.Errorf("save the table of request modes: %w", err)
 	}
 	m.text.Store(&text)
@@ -119,9 +135,5 @@ func (m *requestModes) Put(row requestMode) error {
 	if len(all) > maxModes {
 		return fmt.Errorf("the table of request modes would have %d bytes, the limit is %d", len(all), maxModes)
 	}
-	if err := m.file.Save(all); err != nil {
-		return fmt.Errorf("save the table of request modes: %w", err)
-	}
-	m.text.Store(&all)
-	return nil
+	return m.save(all)
 }

@@ -133,6 +133,7 @@ func newSlaveSync(o syncOptions) (*slaveSync, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what slaves have seen of resets: %w", err)
 	}
+	warnOlder(o.Log, members.file.UsedBak(), kept.file.UsedBak())
 	s := &slaveSync{o: o, members: members, poke: make(chan struct{}, 1),
 		instance: fmt.Sprintf("%x-%x", o.Now().UnixNano(), processID())}
 	s.foreign.kept = kept

@@ -11,9 +11,6 @@ import (
 // newSync makes the exchange of tables of this broker.
 func (b *Broker) newSync() error {
 	var err error
-	if b.modes, err = loadModes(b.opts.FS, b.opts.Store.Dir); err != nil {
-		return err
-	}
 	b.sync, err = newSlaveSync(syncOptions{
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr, Stand: &b.stand, Peers: &b.peers,
 		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Locks: b.locks, Delays: b.delays, Modes: b.modes, Store: b.store,

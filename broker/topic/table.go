@@ -42,7 +42,7 @@ type Table struct {
 	told    live.History[Config] // to slaves
 	refused []string
 
-	fallback error
+	fallback, lost error
 }
 
 // body is an encoded answer to code 21.
@@ -93,7 +93,7 @@ func Load(o Options) (*Table, error) {
 	if doc.DataVersion, err = live.Replay(file, doc.TopicConfigTable, doc.DataVersion); err != nil {
 		return nil, fmt.Errorf("read the topic table: %w", err)
 	}
-	t.fallback, doc.DataVersion = file.UsedBak(), file.Version(doc.DataVersion)
+	t.fallback, t.lost, doc.DataVersion = file.UsedBak(), file.Lost(), file.Version(doc.DataVersion)
 	values, version := t.merge(doc)
 	t.live, err = live.New(live.Options[Config]{
 		File: file, Field: memberTopics, Rest: rest, NowMillis: o.NowMillis, Journal: true,
@@ -137,6 +137,10 @@ func (t *Table) Flush() error { return t.live.Flush() }
 
 // Fallback says why topics.json.bak was read instead of topics.json; nil if it was not.
 func (t *Table) Fallback() error { return t.fallback }
+
+// Lost says which changes in the journal of topics.json could not be used, and where it is
+// kept; nil if all could.
+func (t *Table) Lost() error { return t.lost }
 
 // Refused names the entries of topics.json that were left out because their
 // name is not legal: it would become a folder.

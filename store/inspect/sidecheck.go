@@ -83,6 +83,10 @@ func (v *verifier) journals() error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		var c Config
+		if c.parse(doc); c.Err != nil {
+			doc = nil // a start does not take it
+		}
 		v.journal("config/"+e.Name, "config/"+name, doc, text)
 	}
 	return nil
@@ -95,18 +99,21 @@ func (v *verifier) journal(file, of string, doc, text []byte) {
 		f.Offset, f.Bytes, f.Try = int64(st.End), int64(len(text)-st.End), try
 		v.find(Found{Finding: f, Severity: sev})
 	}
-	const aside = "move it away, and make its changes again"
+	const aside = "make its changes again; a start keeps it aside"
 	switch {
 	case len(text) == 0:
 		say(Note, "", "is empty: no change was made since %s was written", of)
 	case st.Version != "":
 		say(Damage, aside, "it begins with %q, so it is damaged or another version wrote it: a start leaves its changes out", st.Version)
+	case st.Bad > 0:
+		st.End = st.BadAt
+		say(Damage, aside, "%d of %d changes are damaged: a start leaves them out", st.Bad, st.Bad+st.Changes)
+	case st.Other && len(doc) == 0 && st.Changes > 0:
+		st.End = 0
+		say(Damage, aside, "its %d changes belong to a %s that cannot be used: a start leaves them out", st.Changes, of)
 	case st.Other:
+		st.End = 0
 		say(Note, "", "belongs to another %s than the one beside it, and counts no more", of)
-	case st.Bad != nil:
-		say(Damage, aside, "after %d changes: %v", st.Changes, st.Bad)
-	case st.Lost > 0:
-		say(Damage, aside, "a damaged line after %d changes: a start does not reach the %d behind it", st.Changes, st.Lost)
 	case st.End < len(text):
 		say(Repair, "", "ends with a change that was not written completely, behind %d that were: a start leaves it out", st.Changes)
 	}

@@ -83,7 +83,7 @@ func (f *File) Load(parse func([]byte) error) (found bool, err error) {
 }
 
 func (f *File) load(parse func([]byte) error) (found bool, err error) {
-	f.keepBak, f.whyBak = false, nil
+	f.keepBak, f.whyBak, f.journal.lost = false, nil, nil
 	mainErr, err := f.try(f.path, func(b []byte) error {
 		err := parse(b)
 		if err == nil {
@@ -168,10 +168,10 @@ func (f *File) Save(data []byte) error {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
 	f.keepBak = false
-	had := f.journal.bytes > 0 || f.journal.found
+	had := f.journal.bytes > 0 || f.journal.found || f.journal.aside != ""
 	f.journal.base(data)
 	if had {
-		f.discard(f.journal.path) // it counts no more
+		f.drop()
 	}
 	return nil
 }

@@ -21,7 +21,10 @@ import (
 //	...
 //
 // It counts only for the document whose sum it begins with: whoever writes the
-// document anew, Apache or we, ends it by that. A line that is not whole ends it too.
+// document anew, Apache or we, ends it by that. Bytes behind the last whole line were
+// being written when the power went. A line before it that is not whole is damage: it is
+// passed over, and the journal is kept as <name>.journal.lost-<CRC-32 of all of it> when
+// the document is saved anew.
 const (
 	journalHead = "mqctl-journal 1"
 	// journalFrom is the size of a document from which a journal pays. A smaller one
@@ -39,10 +42,12 @@ type journal struct {
 	size  int64    // of the document, 0 if unknown
 	bytes int64    // of the journal, 0 if it has no lines
 	found bool     // Load found lines: the next change writes a new generation
+	lost  error    // what Replay could not take over
+	aside string   // the name that the journal gets for it; empty: it may be removed
 }
 
 // base notes which document is there now, so that a journal of another one counts no
-// more.
+// more. One that is to be kept aside stays noted.
 func (j *journal) base(doc []byte) {
 	j.close()
 	j.sum, j.size, j.bytes, j.found = crc32.ChecksumIEEE(doc), int64(len(doc)), 0, false
@@ -65,7 +70,7 @@ func (f *File) Append(line []byte) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j := &f.journal
-	if j.size < journalFrom || j.found || f.keepBak || j.bytes+int64(len(line)) > j.size/journalShare {
+	if j.size < journalFrom || j.found || j.aside != "" || f.keepBak || j.bytes+int64(len(line)) > j.size/journalShare {
 		return false, nil
 	}
 	if err := f.append(line); err != nil {
@@ -118,100 +123,139 @@ func (f *File) Pending() bool {
 }
 
 // Replay gives the changes that were appended since the document was saved, after Load,
-// in their order. It ends at an error of apply.
+// in their order. A change that cannot be read, or that apply refuses, is passed over: each
+// stands for itself, and was acknowledged. Lost tells of it.
 func (f *File) Replay(apply func(line []byte) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j := &f.journal
-	if j.size == 0 || f.keepBak {
-		return nil
-	}
 	text, err := vfs.ReadFile(f.fs, j.path, maxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	head := []byte(j.header())
-	if !bytes.HasPrefix(text, head) {
-		return nil // of another document
+	st, good := j.read(text)
+	switch {
+	case st.Version != "":
+		f.loses(text, "it begins with %q: it is damaged, or another version wrote it", st.Version)
+	case j.size == 0 && len(good) > 0:
+		f.loses(text, "its %d changes belong to a generation that cannot be used", len(good))
+	case st.Other && st.Bad > 0:
+		f.loses(text, "%d of its changes are damaged, and the document was saved since without them", st.Bad)
+	}
+	if st.Version != "" || st.Other {
+		return nil // what belongs to another document is in that
 	}
 	if err := f.syncJournal(); err != nil {
 		return err
 	}
-	for rest := text[len(head):]; len(rest) > 0; {
-		line, tail, ok := cutLine(rest)
-		if !ok {
-			break // was being written when the power went
-		}
+	var refused error
+	for _, line := range good {
 		if err := apply(line); err != nil {
-			return fmt.Errorf("%s: %w", j.path, err)
+			st.Bad, st.Changes, refused = st.Bad+1, st.Changes-1, err
 		}
 		j.found = true
-		rest = tail
+	}
+	switch {
+	case refused != nil:
+		f.loses(text, "%d of %d changes cannot be used (%w)", st.Bad, st.Bad+st.Changes, refused)
+	case st.Bad > 0:
+		f.loses(text, "%d of %d changes are damaged", st.Bad, st.Bad+st.Changes)
 	}
 	return nil
 }
 
-// cutLine takes the next change from a journal; ok is false if it is not whole.
-func cutLine(rest []byte) (change, tail []byte, ok bool) {
-	line, tail, whole := bytes.Cut(rest, []byte("\n"))
-	if !whole || len(line) < 9 || line[8] != ' ' || string(line[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[9:])) {
-		return nil, tail, false
+// loses notes that changes in the journal are lost, so that Save keeps it aside.
+func (f *File) loses(text []byte, why string, args ...any) {
+	j := &f.journal
+	j.found, j.aside = true, fmt.Sprintf("%s.lost-%08x", j.path, crc32.ChecksumIEEE(text))
+	j.lost = fmt.Errorf("%s: "+why+"; the next change of the table keeps it as %s", append(append([]any{j.path}, args...), j.aside)...)
+}
+
+// Lost says which changes the last Replay could not take from the journal, and where it is
+// kept; nil if it took all.
+func (f *File) Lost() error { return f.journal.lost }
+
+// drop takes the journal, which counts no more, away.
+func (f *File) drop() {
+	j := &f.journal
+	if j.aside == "" {
+		f.discard(j.path)
+		return
 	}
-	return line[9:], tail, true
+	if err := f.fs.Rename(j.path, j.aside); err == nil || errors.Is(err, fs.ErrNotExist) {
+		j.aside = ""
+		_ = f.fs.SyncDir(f.dir) // whichever name it has after a crash, the next start finds it
+	}
 }
 
 // JournalState is what a start makes of a journal, for those who only look.
 type JournalState struct {
-	Version string // of its first line, if that is not ours
+	Version string // how it begins, if that is not ours
 	Other   bool   // it belongs to another document: nothing of it counts
 	Changes int    // that a start takes over
-	Bad     error  // why a change that is whole cannot be used
-	End     int    // where what is taken over ends, in bytes
-	Lost    int    // whole lines behind End, which a start does not reach
+	Bad     int    // damaged changes before the last of those
+	BadAt   int    // where the first of them begins, in bytes
+	End     int    // where what is whole ends, in bytes; the rest was being written when the power went
 }
 
 // CheckJournal looks at a journal and the document that it lies beside; nothing is changed.
-func CheckJournal(doc, text []byte) (st JournalState) {
-	first, rest, _ := bytes.Cut(text, []byte("\n"))
-	if !bytes.HasPrefix(first, []byte(journalHead+" ")) {
-		st.Version = string(first[:min(len(first), 40)])
-		return st
-	}
+func CheckJournal(doc, text []byte) JournalState {
 	var j journal
 	j.base(doc)
-	if string(first)+"\n" != j.header() {
-		st.Other = true
-		return st
-	}
-	for st.End = len(text) - len(rest); len(rest) > 0; {
-		line, tail, ok := cutLine(rest)
-		if ok && !json.Valid(line) {
-			st.Bad = errors.New("a change is no JSON")
-		}
-		if !ok || st.Bad != nil {
-			st.Lost = wholeLines(tail)
-			return st
-		}
-		st.Changes++
-		st.End += len(rest) - len(tail)
-		rest = tail
-	}
+	st, _ := j.read(text)
 	return st
 }
 
-// wholeLines counts the changes in what follows a line that cannot be used.
-func wholeLines(rest []byte) (n int) {
-	for len(rest) > 0 {
-		_, tail, ok := cutLine(rest)
-		if ok {
-			n++
-		}
-		rest = tail
+// read tells the changes of a journal that are whole.
+func (j *journal) read(text []byte) (st JournalState, good [][]byte) {
+	first, _, whole := bytes.Cut(text, []byte("\n"))
+	if !whole {
+		return st, nil
 	}
-	return n
+	var open []int // damaged lines behind the last whole one
+	for at := len(first) + 1; at < len(text); {
+		line, _, _ := bytes.Cut(text[at:], []byte("\n"))
+		next := at + len(line) + 1
+		change, ok := wholeLine(line)
+		if !ok || next > len(text) {
+			open = append(open, at)
+			at = next
+			continue
+		}
+		if json.Valid(change) {
+			good = append(good, change)
+		} else {
+			open = append(open, at)
+		}
+		if st.Bad == 0 && len(open) > 0 {
+			st.BadAt = open[0]
+		}
+		st.Bad, st.End, open = st.Bad+len(open), next, nil
+		at = next
+	}
+	st.Changes = len(good)
+	switch ours := bytes.HasPrefix(first, []byte(journalHead+" ")); {
+	case !ours && (len(good) > 0 || bytes.HasPrefix(first, []byte(journalHead[:len(journalHead)-1]))):
+		st = JournalState{Version: string(first[:min(len(first), 40)])}
+	case !ours:
+		st = JournalState{} // its first write was not finished
+	default:
+		st.Other = j.size == 0 || string(first)+"\n" != j.header()
+		st.End = max(st.End, len(first)+1)
+	}
+	return st, good
+}
+
+// wholeLine takes the change from a line without its newline; ok is false if it is not as it
+// was written.
+func wholeLine(line []byte) (change []byte, ok bool) {
+	if len(line) < 9 || line[8] != ' ' || string(line[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[9:])) {
+		return nil, false
+	}
+	return line[9:], true
 }
 
 // syncJournal makes the lines safe that a start is about to show: whoever wrote the last of

@@ -8,6 +8,10 @@ import (
 // mostJournalled bounds the edits of one line: more are as many as a table.
 const mostJournalled = 256
 
+// mostBehind bounds how far the version counts on between two generations of a document: a
+// fallback to the older one must count on behind all that was told (table.File.Version).
+const mostBehind = 300
+
 // Line is one line of a table's journal: what a group of changes amounts to.
 type Line[V any] struct {
 	Version table.DataVersion `json:"dataVersion"`
@@ -44,7 +48,8 @@ func (t *Table[V]) delta() []byte {
 	defer t.mu.Unlock()
 	edits, whole := t.edits, t.whole
 	t.edits, t.whole = nil, false
-	if whole || len(edits) == 0 || len(edits) > mostJournalled {
+	behind := t.next.Counter - t.saved
+	if whole || len(edits) == 0 || len(edits) > mostJournalled || behind < 0 || behind > mostBehind {
 		return nil
 	}
 	l := Line[V]{Version: t.next, Set: map[string]*V{}, Deleted: []string{}}

@@ -71,6 +71,7 @@ type Table[V any] struct {
 	version table.DataVersion    // version of shown; version.Counter <= next.Counter
 	edits   []Edit[V]            // applied since the last line for the journal
 	whole   bool                 // some of them are more than edits
+	saved   int64                // version.Counter of the newest document
 }
 
 // entry is one value with its lines of the document.
@@ -94,6 +95,7 @@ func New[V any](o Options[V], values map[string]*V, version table.DataVersion) (
 		shown:   make(map[string]*entry[V], len(values)),
 		next:    version,
 		version: version,
+		saved:   version.Counter,
 	}
 	for name, v := range values {
 		e, err := newEntry(name, v)
@@ -261,6 +263,7 @@ func (t *Table[V]) Snapshot() *Snapshot[V] {
 func (t *Table[V]) document() ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.saved = t.next.Counter
 	size := 256
 	for _, e := range t.pending {
 		size += len(e.lines) + 2
