@@ -4,43 +4,6 @@ import (
 	"mqctl/store/internal/consumequeue"
 )
 
-// verifyBatch is verify of a batch queue.
-func (r *recovery) verifyBatch(q *Queue) error {
-	first, end := q.cq.Bounds()
-	var buf []byte
-	good, from := end, r.s.log.Min()
-	for ; good > first; good-- {
-		u, ok, err := q.cq.BatchAt(good - 1)
-		if err != nil {
-			return err
-		}
-		if !ok || !u.Valid() {
-			continue
-		}
-		if u.Phys < r.s.log.Min() {
-			break
-		}
-		if buf, ok, err = r.matches(q, u.Base, u.Unit, buf); err != nil {
-			return err
-		}
-		if ok {
-			from = u.End()
-			break
-		}
-	}
-	if good == end {
-		return nil
-	}
-	q.cq.Cut(good)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note("queue %d of %s: the last %d entries do not fit the log and are rebuilt", q.id, q.topic, end-good)
-	r.from = min(r.from, max(from, r.s.log.Min()))
-	r.full = r.from <= r.s.log.Min()
-	r.trusted = false
-	return nil
-}
-
 // batchState is what a recovery knows about one batch queue.
 type batchState struct {
 	last   int64 // position of the record of the last unit, -1 if none

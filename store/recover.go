@@ -47,6 +47,7 @@ type recovery struct {
 	wrong     []Finding // single units and numbers, a bounded list
 	shifted   int       // units that could not get the number of their record
 	states    map[*Queue]*queueState
+	cut       map[*Queue][]consumequeue.BatchUnit // what did not fit the log, the newest first
 	batches   map[*Queue]*batchState
 	restored  bool     // the queues are as a snapshot has them
 	resumed   bool     // and it is one of a process that was killed: see resume.go
@@ -212,9 +213,6 @@ func (r *recovery) loadQueues() error {
 			if err := r.finishDeletion(q); err != nil {
 				return err
 			}
-			if q.batch {
-				return r.verifyBatch(q)
-			}
 			return r.verify(q)
 		})
 	}
@@ -273,15 +271,7 @@ func (r *recovery) finishDeletion(q *Queue) error {
 		return nil
 	}
 	for _, n := range []int64{first, end - 1} {
-		var u consumequeue.Unit
-		var err error
-		if q.batch {
-			var b consumequeue.BatchUnit
-			b, _, err = q.cq.BatchAt(n)
-			u = b.Unit
-		} else {
-			u, err = r.unitAt(q, n)
-		}
+		u, err := r.anyUnitAt(q, n)
 		if err != nil {
 			return err
 		}
@@ -293,54 +283,6 @@ func (r *recovery) finishDeletion(q *Queue) error {
 		}
 	}
 	return nil
-}
-
-// verify compares the last unit with the log, and goes back until one fits. If
-// it had to, the scan must begin behind the last good record of this queue.
-func (r *recovery) verify(q *Queue) error {
-	first, end := q.cq.Bounds()
-	var raw [consumequeue.UnitBytes]byte
-	var buf []byte
-	good, from := end, int64(0)
-	for ; good > first; good-- {
-		if _, err := q.cq.ReadRaw(raw[:], good-1); err != nil {
-			return err
-		}
-		u := consumequeue.Decode(raw[:])
-		if u.IsVoid() || u.Phys < r.s.log.Min() {
-			from = r.s.log.Min()
-			break
-		}
-		var ok bool
-		var err error
-		if buf, ok, err = r.matches(q, good-1, u, buf); err != nil {
-			return err
-		}
-		if ok || r.lost(u) {
-			from = u.End()
-			break
-		}
-	}
-	if good == end {
-		return nil
-	}
-	q.cq.Cut(good)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queueFinding(q, good, end, QueueWrongEntry, "cut off, and made again as far as the log has them")
-	r.from = min(r.from, max(from, r.s.log.Min()))
-	r.full = r.from <= r.s.log.Min()
-	r.trusted, r.gap = false, true
-	return nil
-}
-
-// lost reports whether a unit leads into a missing file, or a hole that was known before: it keeps the
-// number of its message from being given again.
-func (r *recovery) lost(u consumequeue.Unit) bool {
-	if u.Valid() && u.Phys >= r.s.log.Min() && u.End() <= r.s.log.End() && !r.s.log.HasFile(u.Phys) {
-		return true
-	}
-	return slices.ContainsFunc(r.inv.holes, func(h commitlog.Hole) bool { return u.Phys < h.To && u.End() > h.From })
 }
 
 // matches reports whether the record of u is unit number n of q.
@@ -687,6 +629,9 @@ func (r *recovery) syncFile(name string) error {
 func (r *recovery) finishQueue(q *Queue, minPhys int64) error {
 	if !r.trusted {
 		if err := r.cutQueue(q); err != nil {
+			return err
+		}
+		if err := r.keepNumbers(q); err != nil {
 			return err
 		}
 		if err := q.cq.Settle(); err != nil {
