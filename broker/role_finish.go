@@ -28,6 +28,8 @@ type owedPromotion struct {
 	end   int64
 	role  Role
 	due   time.Time
+	// change that was left unfinished: it is finished as the same one.
+	change string
 }
 
 // owe notes that to is to be promoted; nothing is owed after a forced change.
@@ -89,7 +91,7 @@ func (b *Broker) promoteOther(ctx context.Context, o *owedPromotion) error {
 	one, cancel := context.WithTimeout(ctx, stepTurn)
 	defer cancel()
 	ext := remoting.Map{"step": "promote", "epoch": strconv.FormatInt(o.epoch, 10), "force": "false", "role": o.role.String(),
-		"end": strconv.FormatInt(o.end, 10), "reason": "its change of roles was left unfinished"}
+		"end": strconv.FormatInt(o.end, 10), "reason": "its change of roles was left unfinished", "change": o.change}
 	if len(b.roleKey) > 0 {
 		body.SignRole(b.roleKey, o.to, ext, b.opts.Now())
 	}

@@ -249,6 +249,8 @@ func TestBadSteps(t *testing.T) {
 		}{
 			{30002, map[string]string{}, "", 29, "there is no step"},
 			{30002, map[string]string{"step": "fence"}, "", 29, "field epoch is missing"},
+			{30002, map[string]string{"step": "begin", "epoch": "1", "change": "x"}, "", 29, "fields change and target are missing"},
+			{30002, map[string]string{"step": "fence", "epoch": "1", "change": strings.Repeat("x", maxStepText+1)}, "", 29, "too long"},
 			{30002, map[string]string{"step": "fence", "epoch": "soon"}, "", 29, `field epoch: "soon"`},
 			{30002, map[string]string{"step": "fence", "epoch": "-1"}, "", 29, `field epoch: "-1"`},
 			{30002, map[string]string{"step": "promote", "epoch": "1", "role": "KING"}, "", 29, `field role: "KING"`},

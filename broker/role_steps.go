@@ -18,7 +18,7 @@ const stepTurn = 5 * time.Second
 // changeSteps are the steps of MQCTL_ROLE that ask for the role or change it.
 func (b *Broker) changeSteps() map[string]handlerFunc {
 	steps := make(map[string]handlerFunc)
-	for _, name := range []string{"status", "fence", "unfence", "exchange", "demote", "promote"} {
+	for _, name := range []string{"status", "begin", "fence", "unfence", "exchange", "demote", "promote", "end"} {
 		steps[name] = b.serveChange
 	}
 	return steps
@@ -60,8 +60,8 @@ func readStep(r *remoting.Request) (roleStep, error) {
 	}
 	text := func(key string) string { v, _ := r.Ext.Get(key); return v }
 	s := roleStep{Step: text("step"), Force: text("force") == "true", Reason: text("reason"), Peer: r.Conn.RemoteAddr().String(),
-		Master: text("master"), HA: text("ha")}
-	if len(s.Reason) > maxReason || len(s.Master) > maxStepText || len(s.HA) > maxStepText {
+		Master: text("master"), HA: text("ha"), Change: text("change"), Target: text("target")}
+	if len(s.Reason) > maxReason || max(len(s.Master), len(s.HA), len(s.Change), len(s.Target)) > maxStepText {
 		return bad("a text of the step is too long")
 	}
 	for key, to := range map[string]*int64{"epoch": &s.Epoch, "end": &s.End, "id": &s.ID} {
@@ -76,6 +76,8 @@ func readStep(r *remoting.Request) (roleStep, error) {
 		return s, nil
 	case s.Epoch == 0 && s.Step != "exchange":
 		return bad("field epoch is missing")
+	case s.Step == "begin" && (s.Change == "" || s.Target == ""):
+		return bad("fields change and target are missing: whose change is it, and who is to be the master?")
 	case s.Step == "promote":
 		role := text("role")
 		if s.Role = roleNamed(role); s.Role.String() != role {

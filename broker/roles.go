@@ -48,6 +48,8 @@ type roleStep struct {
 	Force  bool
 	Reason string
 	Peer   string // who asks, for the log
+	Change string // of the leader; every step of one change has the same. Empty: one that claims nothing
+	Target string // begin: who is to be the master
 
 	Role   Role   // promote: which master to be
 	End    int64  // promote without Force: where the log must end
@@ -110,7 +112,11 @@ type roles struct {
 	turn chan struct{}
 
 	mu         sync.Mutex // guards what follows; held for assignments only
+	claim      roleClaim
+	changedAt  time.Time // when the role became what it is; zero: before this run
+	changedBy  string    // the change that did it
 	fenceEpoch int64
+	fenceBy    string // the change
 	fenceUntil time.Time
 	former     int64
 	rejoin     bool           // see heldRole
@@ -137,7 +143,7 @@ func (r *roles) take(ctx context.Context, s roleStep) (*body.RoleStatus, error) 
 	if s.Step == "status" {
 		return r.status(), nil
 	}
-	if !r.o.Enabled() {
+	if claims := s.Step == "begin" || s.Step == "end"; !claims && !r.o.Enabled() {
 		return nil, refusal(remoting.CodeNoPermission, "%s/%d does not change its role: roleSwitchEnable is false", r.o.Name, r.o.Stand.Load().ID)
 	}
 	select {
@@ -149,8 +155,14 @@ func (r *roles) take(ctx context.Context, s roleStep) (*body.RoleStatus, error) 
 	if st := r.o.Stand.Load(); s.Epoch-st.Epoch > mostEpochJump {
 		return nil, refusal(remoting.CodeInvalidParameter, "epoch %d cannot follow the epoch %d of %s/%d: epochs rise by one with each change of roles", s.Epoch, st.Epoch, r.o.Name, st.ID)
 	}
+	if err := r.lead(s); err != nil {
+		return nil, err
+	}
 	var err error
 	switch s.Step {
+	case "begin":
+	case "end":
+		r.unclaim()
 	case "fence":
 		err = r.fence(ctx, s)
 	case "unfence":
@@ -162,7 +174,7 @@ func (r *roles) take(ctx context.Context, s roleStep) (*body.RoleStatus, error) 
 	case "promote":
 		err = r.promote(ctx, s)
 	default:
-		err = refusal(remoting.CodeInvalidParameter, "there is no step %.40q: fence, unfence, exchange, demote, promote and status are", s.Step)
+		err = refusal(remoting.CodeInvalidParameter, "there is no step %.40q: begin, fence, unfence, exchange, demote, promote, end and status are", s.Step)
 	}
 	if err != nil {
 		return nil, err
@@ -190,13 +202,13 @@ func (r *roles) stale(st *standing, s roleStep) error {
 // fence stops sends for a moment: they wait for the new master.
 func (r *roles) fence(ctx context.Context, s roleStep) error {
 	st := r.o.Stand.Load()
-	fencedBy := r.fenced()
+	fencedBy, same := r.fenced(s)
 	switch {
 	case st.isSlave():
-		return refusal(remoting.CodeInvalidParameter, "%s/%d is a slave: there are no sends to stop", r.o.Name, st.ID)
+		return refusal(remoting.CodeInvalidParameter, "%s/%d is a slave%s (epoch %d): there are no sends to stop", r.o.Name, st.ID, r.lately(), st.Epoch)
 	case s.Epoch <= st.Epoch:
 		return r.stale(st, s)
-	case st.Fenced && fencedBy == s.Epoch:
+	case st.Fenced && same:
 		return nil
 	case st.Fenced:
 		return refusal(remoting.CodeSystemBusy, "%s/%d is fenced by another change of roles (epoch %d); that fence lifts itself after %s", r.o.Name, st.ID, fencedBy, fenceLimit)
@@ -209,17 +221,19 @@ func (r *roles) fence(ctx context.Context, s roleStep) error {
 		return refusal(remoting.CodeSystemError, "the sends could not be stopped: %v", err)
 	}
 	r.mu.Lock()
-	r.fenceEpoch, r.fenceUntil = s.Epoch, r.o.Now().Add(fenceLimit)
+	r.fenceEpoch, r.fenceBy, r.fenceUntil = s.Epoch, s.Change, r.o.Now().Add(fenceLimit)
+	r.claim.until = later(r.claim.until, r.fenceUntil)
 	r.mu.Unlock()
 	r.o.Log.Info("fenced: sends wait for a change of roles", "epoch", s.Epoch, "reason", s.Reason, "peer", s.Peer)
 	return nil
 }
 
-// fenced is the epoch of the present fence, 0 if there is none.
-func (r *roles) fenced() int64 {
+// fenced is the epoch of the present fence, 0 if there is none, and whether the change
+// of s has set it.
+func (r *roles) fenced(s roleStep) (epoch int64, same bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fenceEpoch
+	return r.fenceEpoch, r.fenceEpoch == s.Epoch && r.fenceBy == s.Change
 }
 
 // unfence lets sends go on here.
@@ -228,7 +242,7 @@ func (r *roles) unfence(ctx context.Context, s roleStep) error {
 	if !st.Fenced {
 		return nil // lifted before, or it never stood
 	}
-	if by := r.fenced(); by != s.Epoch {
+	if by, same := r.fenced(s); !same {
 		return refusal(remoting.CodeInvalidParameter, "%s/%d is fenced by epoch %d, not %d", r.o.Name, st.ID, by, s.Epoch)
 	}
 	return r.lift(ctx, st, "unfence")
@@ -249,21 +263,22 @@ func (r *roles) lift(ctx context.Context, st *standing, why string) error {
 func (r *roles) unmark() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fenceEpoch, r.fenceUntil = 0, time.Time{}
+	r.fenceEpoch, r.fenceBy, r.fenceUntil = 0, "", time.Time{}
 }
 
 // demote makes this broker a slave.
 func (r *roles) demote(ctx context.Context, s roleStep) error {
 	st := r.o.Stand.Load()
+	by, same := r.fenced(s)
 	switch {
-	case st.isSlave() && st.Epoch == s.Epoch:
+	case st.isSlave() && st.Epoch == s.Epoch && r.did(s):
 		return nil
 	case st.isSlave():
-		return refusal(remoting.CodeInvalidParameter, "%s/%d is a slave already (epoch %d)", r.o.Name, st.ID, st.Epoch)
+		return refusal(remoting.CodeInvalidParameter, "%s/%d is a slave already%s (epoch %d)", r.o.Name, st.ID, r.lately(), st.Epoch)
 	case s.Epoch <= st.Epoch:
 		return r.stale(st, s)
-	case st.Fenced && r.fenced() != s.Epoch:
-		return refusal(remoting.CodeSystemBusy, "%s/%d is fenced by another change of roles (epoch %d)", r.o.Name, st.ID, r.fenced())
+	case st.Fenced && !same:
+		return refusal(remoting.CodeSystemBusy, "%s/%d is fenced by another change of roles (epoch %d)", r.o.Name, st.ID, by)
 	case !st.Fenced && !s.Force:
 		return refusal(remoting.CodeInvalidParameter, "%s/%d takes sends: fence it first", r.o.Name, st.ID)
 	case s.ID <= 0:
@@ -276,7 +291,7 @@ func (r *roles) demote(ctx context.Context, s roleStep) error {
 func (r *roles) follow(ctx context.Context, st *standing, s roleStep) error {
 	r.o.Hold() // a forced demotion comes without a fence
 	next := standing{Role: Slave, ID: s.ID, Epoch: s.Epoch, Master: s.Master, HA: s.HA, Leaving: !s.Force}
-	if err := r.change(ctx, st, next, heldRole{Rejoin: s.Force}); err != nil {
+	if err := r.change(ctx, st, next, heldRole{Rejoin: s.Force}, s.Change); err != nil {
 		if !st.Fenced {
 			r.o.Release()
 		}
@@ -286,7 +301,7 @@ func (r *roles) follow(ctx context.Context, st *standing, s roleStep) error {
 	if s.Force {
 		r.owe(nil)
 	} else {
-		r.owe(&owedPromotion{to: s.Master, epoch: s.Epoch, end: int64(r.o.Positions().Max), role: st.Role, due: r.o.Now().Add(finishAfter)})
+		r.owe(&owedPromotion{to: s.Master, epoch: s.Epoch, end: int64(r.o.Positions().Max), role: st.Role, change: s.Change, due: r.o.Now().Add(finishAfter)})
 	}
 	r.o.Follow(s.Master)
 	r.o.Log.Warn("this broker is a slave now", "broker_id", s.ID, "epoch", s.Epoch, "master", s.Master, "reason", s.Reason, "peer", s.Peer)
@@ -294,8 +309,8 @@ func (r *roles) follow(ctx context.Context, st *standing, s roleStep) error {
 }
 
 // change saves a role and makes it act; if it cannot act the old one is restored.
-// held has what the file says besides.
-func (r *roles) change(ctx context.Context, old *standing, next standing, held heldRole) error {
+// held has what the file says besides, by is the change.
+func (r *roles) change(ctx context.Context, old *standing, next standing, held heldRole, by string) error {
 	held.Role, held.ID, held.Epoch = next.Role.String(), next.ID, next.Epoch
 	if err := r.o.Save(&held); err != nil {
 		return refusal(remoting.CodeSystemError, "the role was not changed, as it could not be saved: %v", err)
@@ -315,7 +330,7 @@ func (r *roles) change(ctx context.Context, old *standing, next standing, held h
 		return refusal(remoting.CodeSystemError, "the role could not be changed: %v", err)
 	}
 	r.mu.Lock()
-	r.former = held.Former
+	r.former, r.changedAt, r.changedBy = held.Former, r.o.Now(), by
 	r.mu.Unlock()
 	return nil
 }
@@ -363,10 +378,10 @@ func (r *roles) formerID() int64 {
 func (r *roles) promote(ctx context.Context, s roleStep) error {
 	st := r.o.Stand.Load()
 	switch {
-	case !st.isSlave() && st.Epoch == s.Epoch:
+	case !st.isSlave() && st.Epoch == s.Epoch && r.did(s):
 		return nil
 	case !st.isSlave():
-		return refusal(remoting.CodeInvalidParameter, "%s/%d is the master already (epoch %d)", r.o.Name, st.ID, st.Epoch)
+		return refusal(remoting.CodeInvalidParameter, "%s/%d is the master already%s (epoch %d)", r.o.Name, st.ID, r.lately(), st.Epoch)
 	case s.Epoch <= st.Epoch:
 		return r.stale(st, s)
 	case s.Role == Slave:
@@ -376,7 +391,7 @@ func (r *roles) promote(ctx context.Context, s roleStep) error {
 		return err
 	}
 	next := standing{Role: s.Role, Epoch: s.Epoch}
-	if err := r.change(ctx, st, next, heldRole{Former: st.ID}); err != nil {
+	if err := r.change(ctx, st, next, heldRole{Former: st.ID}, s.Change); err != nil {
 		return err
 	}
 	r.owe(nil)
@@ -494,6 +509,7 @@ func (r *roles) status() *body.RoleStatus {
 	if st.Fenced {
 		s.FenceLeft = max(0, r.fenceUntil.Sub(r.o.Now()).Milliseconds())
 	}
+	r.describeChange(s)
 	for i := range r.clamped[:min(len(r.clamped), shownClamps)] {
 		c := &r.clamped[i]
 		s.Clamped = append(s.Clamped, body.ClampedProgress{Group: c.Group, Topic: c.Topic, Queue: c.Queue, To: c.Offset})

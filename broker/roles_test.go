@@ -179,6 +179,47 @@ func TestRoleSteps(t *testing.T) {
 	}
 }
 
+// TestTwoLeaders: of two changes of roles that begin at once one is led, and the other's
+// steps do nothing, though both have the same epoch: it cannot lift the fence, nor promote
+// a second master. It may begin when the first one has ended, or was given up.
+func TestTwoLeaders(t *testing.T) {
+	f := newFakeBroker(standing{Role: SyncMaster, Epoch: 3})
+	take := func(change, step, says string) {
+		t.Helper()
+		_, err := f.roles.take(t.Context(), roleStep{Step: step, Epoch: 4, ID: 1, Master: "n:1", HA: "n:2", Change: change, Target: "broker-a/" + change, Peer: "10.0.0.1:5"})
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s of %q: %v, want %q", step, change, err, says)
+		}
+	}
+	take("1", "begin", "")
+	f.now = f.now.Add(1200 * time.Millisecond)
+	for _, step := range []string{"begin", "fence", "unfence", "demote", "end"} {
+		take("2", step, "broker-a/1 is being promoted since 1.2s ago, by a command from 10.0.0.1:5")
+	}
+	take("", "demote", "broker-a/1 is being promoted") // ha demote, which claims nothing
+	take("1", "fence", "")
+	take("1", "fence", "")
+	f.now = f.now.Add(claimLimit)
+	take("2", "unfence", "broker-a/1 is being promoted") // as long as the fence stands
+	if st := f.roles.status(); !st.Fenced || st.Promoting != "broker-a/1" || st.PromotingMillis != 16200 || st.ChangedMillis != 0 {
+		t.Errorf("%+v", st)
+	}
+	take("1", "demote", "")
+	take("1", "demote", "")
+	take("1", "end", "")
+	f.now = f.now.Add(60 * time.Millisecond)
+	if st := f.roles.status(); st.Promoting != "" || st.ChangedMillis != 60 {
+		t.Errorf("%+v", st)
+	}
+	take("2", "begin", "")
+	take("2", "fence", "broker-a/1 is a slave since 60ms ago (epoch 4)")
+	take("2", "demote", "broker-a/1 is a slave already since 60ms ago (epoch 4)")
+	f.now = f.now.Add(claimLimit) // its leader has died
+	take("3", "begin", "")
+	f.roles.o.Enabled = func() bool { return false }
+	take("3", "end", "")
+}
+
 // A fence that nothing follows lifts itself, not earlier and not later.
 func TestFenceLiftsItself(t *testing.T) {
 	f := newFakeBroker(standing{Role: AsyncMaster})

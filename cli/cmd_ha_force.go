@@ -53,6 +53,9 @@ func (s *switching) forced(ctx context.Context, maxLoss int64) (*result, error) 
 	_, done = s.item("promote", t)
 	ctx, stop := steady(ctx)
 	defer stop()
+	if stop := s.begin(ctx, done); stop {
+		return s.r, nil
+	}
 	st, err := s.role(ctx, t.Addr, admin.RoleStep{Step: "promote", Epoch: s.epoch, Force: true, Role: role, Reason: s.c.str("reason")})
 	if err != nil {
 		done(stateFailed, "%v", err)

@@ -98,6 +98,7 @@ type switching struct {
 	known  []*body.RoleStatus
 	absent []error // of registered brokers that gave no status
 	epoch  int64
+	claim  claim
 	undo   []func(ctx context.Context)
 }
 
@@ -119,7 +120,7 @@ func (s *switching) open() error {
 
 // role takes one step at a broker.
 func (s *switching) role(ctx context.Context, addr string, step admin.RoleStep) (*body.RoleStatus, error) {
-	step.Key = s.key
+	step.Key, step.Change = s.key, s.claim.change
 	return s.a.Role(ctx, addr, step)
 }
 
@@ -154,10 +155,9 @@ func runPromote(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	if s.target.Role != slaveRole {
-		_, done := s.item("promote", s.target)
-		done(stateSkipped, "%s is the master already (%s, epoch %d)", roleTarget(s.target), s.target.Addr, s.target.Epoch)
-		return s.r, nil
+		return s.already(), nil
 	}
+	defer s.release()
 	if c.on("force") {
 		return s.forced(ctx, maxLoss)
 	}
@@ -291,6 +291,11 @@ func (s *switching) chooseID(want int64) error {
 			try("mqctl wait broker " + s.name + "/" + strconv.FormatInt(max(now.ConfiguredID, 1), 10) + " --ready")
 	case now == nil || now.Role != slaveRole && configured != nil:
 		s.target = configured
+	case now != configured && justPromoted(configured): // this very command did it, run a second time or beside this one
+		s.target = configured
+		m := warning("ID_CHANGED", roleTarget(now), "id %d is %s at %s now, by the change of roles a moment ago: nothing is changed back", want, roleTarget(now), now.Addr)
+		m.offer("mqctl ha promote " + now.Addr)
+		s.r.warn(m)
 	default:
 		s.target = now
 	}
@@ -320,6 +325,11 @@ func (s *switching) planned(ctx context.Context) (*result, error) {
 		s.r.failed(fail(ExitConditionFalse, "DRAINED", "%s is drained (brokerPermission=%s): as the master it would take no messages", roleTarget(s.target), perm).
 			because("nothing was changed").try("mqctl broker config set brokerPermission=6 --broker " + s.target.Addr))
 		return s.r, nil
+	}
+	if !s.c.dryRun() {
+		if stop := s.begin(ctx, done); stop {
+			return s.r, nil
+		}
 	}
 	done(stateDone, "master %s at %s, epoch %d; new epoch %d", roleTarget(s.master), s.master.Addr, s.master.Epoch, s.epoch)
 	if s.c.dryRun() {
@@ -416,6 +426,7 @@ func (s *switching) catchUp(ctx context.Context, until time.Time, first *int64) 
 			done(stateFailed, "%s behind", gapText(gap))
 			return gap, s.notClosed(*first, gap, time.Since(begun))
 		}
+		s.renew(ctx)
 		pause(ctx, catchUpPoll)
 	}
 }

@@ -16,6 +16,8 @@ type fakeRoles struct {
 	st   body.RoleStatus
 	fail string
 	log  []string
+	// change and target are of the claim.
+	change, target string
 	on   func(step string, st *body.RoleStatus)
 }
 
@@ -24,7 +26,13 @@ func (f *fakeRoles) serve(r *remoting.Request) {
 	step, epoch := ext["step"], int64(0)
 	if step != "status" {
 		epoch, _ = strconv.ParseInt(ext["epoch"], 10, 64)
-		f.log = append(f.log, fmt.Sprintf("%s %d", step, epoch))
+		if step != "begin" && step != "end" {
+			f.log = append(f.log, fmt.Sprintf("%s %d", step, epoch))
+		}
+		if f.change != "" && f.change != ext["change"] {
+			r.Reply(remoting.CodeSystemBusy, f.target+" is being promoted since 1s ago, by a command from 10.0.0.1:5", nil, nil)
+			return
+		}
 	}
 	if f.on != nil {
 		f.on(step, &f.st)
@@ -34,6 +42,10 @@ func (f *fakeRoles) serve(r *remoting.Request) {
 		return
 	}
 	switch step {
+	case "begin":
+		f.change, f.target = ext["change"], ext["target"]
+	case "end":
+		f.change = ""
 	case "fence":
 		f.st.Fenced, f.st.FenceEpoch = true, epoch
 	case "unfence":
@@ -100,6 +112,9 @@ func TestPromoteGoesBack(t *testing.T) {
 			has(t, out+errs, tt.says...)
 			if m.st.Fenced {
 				t.Error("the master is left fenced")
+			}
+			if m.change != "" || s.change != "" {
+				t.Error("the claim was not given up")
 			}
 			master := steps(m)
 			for strings.Contains(master, "unfence 1, fence 1") { // the last bytes are waited for more than once
@@ -172,10 +187,59 @@ func TestPromoteBackNeedsTheFormerMaster(t *testing.T) {
 	has(t, out, "SKIPPED")
 }
 
-// TestLookFirst: the line that an unconfirmed command offers is complete.
+// TestLookFirst: the same command some time later would change the roles back: it asks, and
+// the line that it offers is complete.
 func TestLookFirst(t *testing.T) {
 	f, m, s := rolePair(t)
 	m.st.ConfiguredID, s.st.ConfiguredID = 1, 0 // they have changed places
 	_, errs := f.mq(9, "ha", "promote", "a", "--id", "1", "--planned", "--reason", "two words")
-	has(t, errs, "look first: mqctl ha promote a --id 1 --planned --reason 'two words' --dry-run")
+	has(t, errs, "CONFIRMATION_NEEDED", "it is a/1 at "+s.st.Addr+" now; a/0 at ", "was configured with id 1", "look first: mqctl ha promote a --id 1 --planned --reason 'two words' --dry-run")
+}
+
+// TestPromoteBesideAnother: while another change of roles is under way nothing is done, in
+// whichever order the two begin; who was first is said.
+func TestPromoteBesideAnother(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(m, s *fakeRoles)
+		args string
+		exit int
+		says []string
+	}{
+		{"the master is claimed", func(m, _ *fakeRoles) { m.change, m.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted since 1s ago"}},
+		{"the slave is claimed", func(_, s *fakeRoles) { s.change, s.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted since 1s ago"}},
+		{"the other one has won since it was looked", func(m, s *fakeRoles) {
+			s.on = func(step string, st *body.RoleStatus) {
+				if step == "begin" {
+					m.st.Role, m.st.BrokerID, m.st.Epoch = "SLAVE", 1, 1
+					st.Role, st.BrokerID, st.Epoch, st.ChangedMillis = "SYNC_MASTER", 0, 1, 60
+				}
+			}
+		}, "--planned", 0, []string{"SKIPPED", "a/0 is the master already", "since 60ms ago"}},
+		{"the master is another one since it was looked", func(m, s *fakeRoles) {
+			s.on = func(step string, st *body.RoleStatus) { st.Epoch = min(st.Epoch+1, 2) }
+		}, "--planned", 7, []string{"ROLES_CHANGED", "nothing was changed by this one"}},
+		{"it was made the master a moment ago", func(m, s *fakeRoles) {
+			m.st.Role, m.st.BrokerID, m.st.Epoch = "SLAVE", 1, 1
+			s.st.Role, s.st.BrokerID, s.st.Epoch, s.st.ChangedMillis = "SYNC_MASTER", 0, 1, 60
+		}, "--planned", 0, []string{"SKIPPED", "is the master already", "since 60ms ago", "nothing is changed back"}},
+		{"by force", func(m, s *fakeRoles) {
+			m.fail = "status"
+			s.st.Connected, s.change, s.target = false, "other", "a/1"
+		}, "--force", 7, []string{"CHANGE_UNDER_WAY", "a/1 is being promoted"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, m, s := rolePair(t)
+			tt.set(m, s)
+			out, errs := f.mq(tt.exit, "ha", "promote", "a", "--id", "1", tt.args, "--yes", "-o", "json")
+			has(t, out+errs, tt.says...)
+			if m.change == s.change && m.change != "" {
+				t.Error("the claim was not given up")
+			}
+			if steps(m) != "" || steps(s) != "" {
+				t.Errorf("steps %q, %q", steps(m), steps(s))
+			}
+		})
+	}
 }

@@ -13,10 +13,12 @@ import (
 // RoleStep is one step of a change of roles (30002), which only brokers of this
 // program know.
 type RoleStep struct {
-	Step   string // status, fence, unfence, demote, promote
+	Step   string // status, begin, fence, unfence, exchange, demote, promote, end
 	Epoch  int64  // of the change; every step of one change has the same
 	Force  bool
 	Reason string // for the broker's log
+	Change string // random, the same in every step of one change: brokers let one change in at a time
+	Target string // begin: who is to be the master
 
 	Role   string // promote: ASYNC_MASTER or SYNC_MASTER
 	End    int64  // promote without Force: where the log must end
@@ -35,9 +37,11 @@ func (c *Client) Role(ctx context.Context, addr string, s RoleStep) (*body.RoleS
 	if s.Step != "status" {
 		ext["epoch"] = strconv.FormatInt(s.Epoch, 10)
 		ext["force"] = strconv.FormatBool(s.Force)
-		ext["reason"] = s.Reason
+		ext["reason"], ext["change"] = s.Reason, s.Change
 	}
 	switch s.Step {
+	case "begin":
+		ext["target"] = s.Target
 	case "promote":
 		ext["role"], ext["end"] = s.Role, strconv.FormatInt(s.End, 10)
 	case "demote":

@@ -63,12 +63,17 @@ type RoleStatus struct {
 	Fenced       bool   `json:"fenced"`
 	FenceEpoch   int64  `json:"fenceEpoch,omitempty"`      // of the change that fenced it
 	FenceLeft    int64  `json:"fenceLeftMillis,omitempty"` // until the fence lifts itself
-	Addr         string `json:"addr"`
-	HAAddr       string `json:"haAddr"`
-	Switchable   bool   `json:"roleSwitchEnable"`
-	Min          int64  `json:"minOffset"`
-	Max          int64  `json:"maxOffset"`
-	Dispatched   int64  `json:"dispatchedOffset"`
+	// ChangedMillis is how long ago a change of roles made the broker what it is; 0: not since it started.
+	ChangedMillis int64 `json:"changedMillis,omitempty"`
+	// Promoting is who is to be the master by the change that is under way here, and for how long that is; empty: none is.
+	Promoting       string `json:"promoting,omitempty"`
+	PromotingMillis int64  `json:"promotingMillis,omitempty"`
+	Addr            string `json:"addr"`
+	HAAddr          string `json:"haAddr"`
+	Switchable      bool   `json:"roleSwitchEnable"`
+	Min             int64  `json:"minOffset"`
+	Max             int64  `json:"maxOffset"`
+	Dispatched      int64  `json:"dispatchedOffset"`
 	// Of a slave: its master, and the newest end of the master's log it has heard of.
 	MasterAddr  string `json:"masterAddr,omitempty"`
 	MasterAlive bool   `json:"masterAlive"`
