@@ -36,8 +36,8 @@ func (r *roles) lead(s roleStep) error {
 	case c.change == s.Change:
 		c.until = later(c.until, now.Add(claimLimit))
 	case c.change != "" && now.Before(c.until):
-		return refusal(remoting.CodeSystemBusy, "%s is being promoted since %s ago, by a command from %s: nothing was changed here; if that has died, its claim ends in %s",
-			c.target, shortly(now.Sub(c.since)), c.peer, shortly(c.until.Sub(now)))
+		return refusal(remoting.CodeSystemBusy, "%s is being promoted: a command from %s began that %s ago; nothing was changed here; if it has died, its claim ends in %s",
+			c.target, c.peer, shortly(now.Sub(c.since)), shortly(c.until.Sub(now)))
 	case s.Change != "":
 		*c = roleClaim{change: s.Change, target: s.Target, peer: s.Peer, since: now, until: now.Add(claimLimit)}
 	}
@@ -65,7 +65,7 @@ func (r *roles) lately() string {
 	if r.changedAt.IsZero() {
 		return ""
 	}
-	return " since " + shortly(r.o.Now().Sub(r.changedAt)) + " ago"
+	return " for " + shortly(r.o.Now().Sub(r.changedAt))
 }
 
 // describeChange adds to a status who leads a change now, and when the last one was; r.mu is held.

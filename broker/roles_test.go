@@ -194,7 +194,7 @@ func TestTwoLeaders(t *testing.T) {
 	take("1", "begin", "")
 	f.now = f.now.Add(1200 * time.Millisecond)
 	for _, step := range []string{"begin", "fence", "unfence", "demote", "end"} {
-		take("2", step, "broker-a/1 is being promoted since 1.2s ago, by a command from 10.0.0.1:5")
+		take("2", step, "broker-a/1 is being promoted: a command from 10.0.0.1:5 began that 1.2s ago")
 	}
 	take("", "demote", "broker-a/1 is being promoted") // ha demote, which claims nothing
 	take("1", "fence", "")
@@ -212,8 +212,8 @@ func TestTwoLeaders(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	take("2", "begin", "")
-	take("2", "fence", "broker-a/1 is a slave since 60ms ago (epoch 4)")
-	take("2", "demote", "broker-a/1 is a slave already since 60ms ago (epoch 4)")
+	take("2", "fence", "broker-a/1 is a slave for 60ms (epoch 4)")
+	take("2", "demote", "broker-a/1 is a slave already for 60ms (epoch 4)")
 	f.now = f.now.Add(claimLimit) // its leader has died
 	take("3", "begin", "")
 	f.roles.o.Enabled = func() bool { return false }

@@ -44,7 +44,7 @@ func (s *switching) already() *result {
 func (s *switching) alreadyDone(done func(state, detail string, args ...any)) {
 	since := ""
 	if ms := s.target.ChangedMillis; ms > 0 {
-		since = ", since " + (time.Duration(ms) * time.Millisecond).String() + " ago"
+		since = ", for " + (time.Duration(ms) * time.Millisecond).String() + " now"
 	}
 	done(stateSkipped, "%s is the master already (%s, epoch %d%s)", roleTarget(s.target), s.target.Addr, s.target.Epoch, since)
 }
@@ -62,8 +62,9 @@ func (s *switching) begin(ctx context.Context, done func(state, detail string, a
 			continue // it takes no part: all that counts is whether somebody else has it
 		}
 		if err != nil {
-			done(stateFailed, "%v", err)
-			s.r.failed(s.claimRefused(err))
+			m := s.claimRefused(err)
+			done(stateFailed, "%s", m.Text)
+			s.r.failed(m)
 			return true
 		}
 		moved = moved || now.Role != st.Role || now.Epoch != st.Epoch

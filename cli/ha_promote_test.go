@@ -18,7 +18,7 @@ type fakeRoles struct {
 	log  []string
 	// change and target are of the claim.
 	change, target string
-	on   func(step string, st *body.RoleStatus)
+	on             func(step string, st *body.RoleStatus)
 }
 
 func (f *fakeRoles) serve(r *remoting.Request) {
@@ -30,7 +30,7 @@ func (f *fakeRoles) serve(r *remoting.Request) {
 			f.log = append(f.log, fmt.Sprintf("%s %d", step, epoch))
 		}
 		if f.change != "" && f.change != ext["change"] {
-			r.Reply(remoting.CodeSystemBusy, f.target+" is being promoted since 1s ago, by a command from 10.0.0.1:5", nil, nil)
+			r.Reply(remoting.CodeSystemBusy, f.target+" is being promoted: a command from 10.0.0.1:5 began that 1s ago", nil, nil)
 			return
 		}
 	}
@@ -206,8 +206,8 @@ func TestPromoteBesideAnother(t *testing.T) {
 		exit int
 		says []string
 	}{
-		{"the master is claimed", func(m, _ *fakeRoles) { m.change, m.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted since 1s ago"}},
-		{"the slave is claimed", func(_, s *fakeRoles) { s.change, s.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted since 1s ago"}},
+		{"the master is claimed", func(m, _ *fakeRoles) { m.change, m.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted: a command"}},
+		{"the slave is claimed", func(_, s *fakeRoles) { s.change, s.target = "other", "a/2" }, "--planned", 7, []string{"CHANGE_UNDER_WAY", "a/2 is being promoted: a command"}},
 		{"the other one has won since it was looked", func(m, s *fakeRoles) {
 			s.on = func(step string, st *body.RoleStatus) {
 				if step == "begin" {
@@ -215,14 +215,14 @@ func TestPromoteBesideAnother(t *testing.T) {
 					st.Role, st.BrokerID, st.Epoch, st.ChangedMillis = "SYNC_MASTER", 0, 1, 60
 				}
 			}
-		}, "--planned", 0, []string{"SKIPPED", "a/0 is the master already", "since 60ms ago"}},
+		}, "--planned", 0, []string{"SKIPPED", "a/0 is the master already", "for 60ms now"}},
 		{"the master is another one since it was looked", func(m, s *fakeRoles) {
 			s.on = func(step string, st *body.RoleStatus) { st.Epoch = min(st.Epoch+1, 2) }
 		}, "--planned", 7, []string{"ROLES_CHANGED", "nothing was changed by this one"}},
 		{"it was made the master a moment ago", func(m, s *fakeRoles) {
 			m.st.Role, m.st.BrokerID, m.st.Epoch = "SLAVE", 1, 1
 			s.st.Role, s.st.BrokerID, s.st.Epoch, s.st.ChangedMillis = "SYNC_MASTER", 0, 1, 60
-		}, "--planned", 0, []string{"SKIPPED", "is the master already", "since 60ms ago", "nothing is changed back"}},
+		}, "--planned", 0, []string{"SKIPPED", "is the master already", "for 60ms now", "nothing is changed back"}},
 		{"by force", func(m, s *fakeRoles) {
 			m.fail = "status"
 			s.st.Connected, s.change, s.target = false, "other", "a/1"
