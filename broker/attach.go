@@ -69,7 +69,7 @@ func (b *Broker) serveAttach(ctx context.Context, r *remoting.Request) {
 	reply := b.ha.master.Attach(r.Conn.RemoteAddr(), q)
 	reply.Role = b.stand.Load().Role.String()
 	if q.BrokerName == b.here.name && q.BrokerID > 0 {
-		b.ha.known.tell(hello{BrokerName: q.BrokerName, BrokerID: q.BrokerID, Addr: q.BrokerAddr, Epoch: q.Epoch, Max: q.End, Readable: q.Readable}, b.opts.Now())
+		b.ha.known.tell(hello{BrokerName: q.BrokerName, BrokerID: q.BrokerID, Addr: q.BrokerAddr, Epoch: q.Epoch, Max: q.End, Readable: q.Readable}, b.steady())
 		b.ha.poke()
 		if reply.Token != 0 {
 			b.sync.attached(ctx, r.Conn, q.BrokerID, q.BrokerAddr)
@@ -89,7 +89,7 @@ func (b *Broker) serveHello(_ context.Context, r *remoting.Request) {
 		r.Reply(remoting.CodeInvalidParameter, fmt.Sprintf("%s/%d is no other replica of %s/%d", q.BrokerName, q.BrokerID, b.here.name, b.stand.Load().ID), nil, nil)
 		return
 	}
-	if b.ha.known.tell(q, b.opts.Now()) {
+	if b.ha.known.tell(q, b.steady()) {
 		b.ha.poke()
 	}
 	b.replyProved(r, stepHello, b.ourHello())
@@ -126,7 +126,7 @@ func (b *Broker) askMaster(ctx context.Context, addr string, code int, ext remot
 }
 
 // heardMaster notes that the master answered over remoting just now.
-func (b *Broker) heardMaster() { b.ha.heard.Store(b.opts.Now().UnixMilli()) }
+func (b *Broker) heardMaster() { b.ha.heard.Store(b.steadyMillis()) }
 
 // askAttach asks the master before the slave connects.
 func (b *Broker) askAttach(ctx context.Context, master string, q replication.AttachRequest) (reply replication.AttachReply, ours bool, err error) {

@@ -36,11 +36,13 @@ const mostHeld = 200_000
 // Broker is one broker: the only place that knows all parts. New opens, Run
 // serves, and the parts know only what they use.
 type Broker struct {
-	opts  Options
-	log   *slog.Logger
-	here  place
-	live  liveRef
-	start time.Time
+	opts   Options
+	log    *slog.Logger
+	here   place
+	live   liveRef
+	steady func() time.Time // how long things take, see clock.go
+	began  time.Time        // by steady
+	start  time.Time        // the date
 
 	store    *store.Store
 	recovery store.Recovery
@@ -105,7 +107,8 @@ func New(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, &ConfigError{Key: "messageDelayLevel", Why: err.Error()}
 	}
-	b := &Broker{opts: o, log: o.Log, start: o.Now(), ready: make(chan struct{})}
+	b := &Broker{opts: o, log: o.Log, steady: steadyClock(), start: o.Now(), ready: make(chan struct{})}
+	b.began = b.steady()
 	b.live.Store(newLive(o.Reloadable, o.Cluster))
 	b.stand.p.Store(&standing{Role: o.Role, ID: o.ID, Epoch: o.Epoch})
 	b.events = newEventLog(func() string { return fmt.Sprintf("%s/%d", o.Name, b.stand.Load().ID) }, o.Now)
@@ -179,7 +182,7 @@ func (b *Broker) open(levels []time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("loading the subscription groups: %w", err)
 	}
-	if b.offsets, err = subgroup.LoadOffsets(b.opts.FS, dir, nowMillis); err != nil {
+	if b.offsets, err = subgroup.LoadOffsets(b.opts.FS, dir, nowMillis, b.steadyMillis); err != nil {
 		return fmt.Errorf("loading consumer progress: %w", err)
 	}
 	b.delays, err = delay.Load(delay.Options{Store: b.store, FS: b.opts.FS, Dir: dir, Levels: levels,
@@ -191,10 +194,10 @@ func (b *Broker) open(levels []time.Duration) error {
 		return err
 	}
 	warnOlder(b.log, b.topics.Fallback(), b.topics.Lost(), b.groups.Fallback(), b.offsets.Fallback(), b.delays.Fallback(), b.modes.file.UsedBak())
-	b.members = subgroup.NewMembers(nowMillis, b.notifyWanted)
-	b.locks = subgroup.NewLocks(nowMillis)
-	b.holds = hold.New(b.store, b.opts.Now, mostHeld)
-	b.stats = stats.New(b.opts.Cluster, nowMillis)
+	b.members = subgroup.NewMembers(b.steadyMillis, b.notifyWanted)
+	b.locks = subgroup.NewLocks(b.steadyMillis)
+	b.holds = hold.New(b.store, b.steady, mostHeld)
+	b.stats = stats.New(b.opts.Cluster, b.steadyMillis)
 	if b.ports, err = listen(b.opts); err != nil {
 		return err
 	}
@@ -242,15 +245,15 @@ func (b *Broker) build(levels int32) {
 	b.sends = &sendHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, locks: b.locks, store: b.store,
 		stats: b.stats, ids: record.NewUniqueIDs(b.here.host.Addr(), processID()), levels: levels, pool: b.data, now: now, guard: b.runPooled,
 		gate: b.newGate(), slaves: b.ha.master, divert: b.divertSend}
-	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, now: now}
-	commits.since.Store(b.start.UnixNano())
+	commits := &committer{members: b.members, offsets: b.offsets, store: b.store, stand: &b.stand, now: now, steady: b.steady}
+	commits.since.Store(b.began.UnixNano())
 	b.onStanding(commits.moved)
 	b.pulls = &pullHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, members: b.members, offsets: b.offsets,
-		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, now: now, stand: &b.stand,
-		peers: &b.peers, acked: b.ha.master.AckedBy, counts: newPullStats(b.live.Load().PullWindow, now().UnixMilli())}
+		commits: commits, resets: b.offsets, store: b.store, stats: b.stats, holds: b.holds, pool: b.data, steady: b.steady, stand: &b.stand,
+		peers: &b.peers, acked: b.ha.master.AckedBy, counts: newPullStats(b.live.Load().PullWindow, b.steadyMillis())}
 	b.progress = &offsetHandler{live: &b.live, topics: b.topics, groups: b.groups, offsets: b.offsets, commits: commits,
 		store: b.store, pool: b.data, guard: b.runPooled}
-	b.clients = &clientHandler{stand: &b.stand, topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, now: now,
+	b.clients = &clientHandler{stand: &b.stand, topics: b.topics, groups: b.groups, members: b.members, locks: b.locks, pool: b.data, steady: b.steady,
 		guard: b.runPooled, announce: b.announce}
 	b.queueLocks = &lockHandler{locks: b.locks}
 	b.backs = &sendBackHandler{here: b.here, live: &b.live, topics: b.topics, groups: b.groups, store: b.store, stats: b.stats,
@@ -258,7 +261,7 @@ func (b *Broker) build(levels int32) {
 	b.openRoles()
 	b.pulls.former = b.relay.isFormer
 	q := &requests{b: b, inline: b.inlineTable(), pooled: adminHandlers(b)}
-	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: now})
+	b.server = remoting.NewServer(remoting.ServerOptions{Handler: q, IdleTimeout: b.opts.IdleTimeout, Log: b.log, Now: b.steady})
 	if b.opts.Settings != nil {
 		b.opts.Settings.OnChange(func(r Reloadable, changed []string) {
 			b.reload(r)

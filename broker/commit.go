@@ -16,8 +16,9 @@ type committer struct {
 	offsets *subgroup.Offsets
 	store   *store.Store
 	stand   *standingRef
-	now     func() time.Time
-	// since is when clients began to come here, in Unix ns: the start, the last change
+	now     func() time.Time // dates commits
+	steady  func() time.Time
+	// since is when clients began to come here, in ns of steady: the start, the last change
 	// of role, or when a slave lost its master.
 	since atomic.Int64
 }
@@ -26,7 +27,7 @@ type committer struct {
 // commits can arrive before their first heartbeat.
 func (c *committer) moved(old, next *standing) {
 	if old.Role != next.Role || old.MasterAlive && !next.MasterAlive {
-		c.since.Store(c.now().UnixNano())
+		c.since.Store(c.steady().UnixNano())
 	}
 }
 
@@ -35,14 +36,13 @@ func (c *committer) moved(old, next *standing) {
 // allocate. ext are the fields of the request, in which reset=true means that the
 // client wants to go back; none for a pull.
 func (c *committer) commit(conn *remoting.Conn, group, topic []byte, queue int32, offset int64, ext remoting.Fields) subgroup.Outcome {
-	now := c.now()
-	x := subgroup.Commit{Group: group, Topic: topic, Queue: queue, Offset: offset, Client: conn.ID(), NowMillis: now.UnixMilli()}
+	x := subgroup.Commit{Group: group, Topic: topic, Queue: queue, Offset: offset, Client: conn.ID(), NowMillis: c.now().UnixMilli()}
 	if c.offsets.Raise(&x) {
 		return subgroup.Stored
 	}
 	x.Reset = string(ext.Bytes("reset")) == "true"
 	x.Master = !c.stand.Load().isSlave()
-	x.ServingFor = (now.UnixNano() - c.since.Load()) / int64(time.Millisecond)
+	x.ServingFor = (c.steady().UnixNano() - c.since.Load()) / int64(time.Millisecond)
 	if view := c.members.GroupBytes(group); view != nil {
 		x.AnyMember = true
 		for i := range view.Clients {

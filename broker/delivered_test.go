@@ -34,7 +34,7 @@ func TestDeliveredOverRestart(t *testing.T) {
 	if gens, ok := kept.of(b); !ok || len(gens) != 0 {
 		t.Errorf("%v %t", gens, ok)
 	}
-	o, err := subgroup.LoadOffsets(fs, "/s", func() int64 { return 0 })
+	o, err := subgroup.LoadOffsets(fs, "/s", func() int64 { return 0 }, func() int64 { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,11 +73,11 @@ func (b *Broker) openHub() error {
 	h.net = remoting.NewClient(remoting.ClientOptions{Dial: b.opts.Dial, DialTimeout: time.Second, Log: b.log})
 	h.master = replication.NewMaster(replication.MasterOptions{
 		Log: b.store, Listener: h.listener, Settings: settings, Name: b.opts.Name, Epoch: func() int64 { return b.stand.Load().Epoch },
-		Identify: b.identify, Misnamed: b.misnamed, Changed: h.poke, Left: h.lost.left, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Identify: b.identify, Misnamed: b.misnamed, Changed: h.poke, Left: h.lost.left, Auth: auth, Now: b.steady, Wall: b.opts.Now, Slog: b.log,
 	})
 	h.slave = replication.NewSlave(replication.SlaveOptions{
 		Log: b.store, Settings: settings, Dial: b.opts.Dial, Attach: b.askAttach, Foreign: b.askForeign,
-		Self: b.attachSelf, Cut: b.logCut, Rejoin: func() bool { return !b.roles.settled() }, Changed: b.replicationChanged, Auth: auth, Now: b.opts.Now, Slog: b.log,
+		Self: b.attachSelf, Cut: b.logCut, Rejoin: func() bool { return !b.roles.settled() }, Changed: b.replicationChanged, Auth: auth, Now: b.steady, Slog: b.log,
 	})
 	h.follow, h.delays = newToggle(h.slave.Run), newToggle(b.delays.Run)
 	return nil

@@ -15,13 +15,13 @@ import (
 func adminHandlers(b *Broker) map[int]handlerFunc {
 	topics := &topicAdmin{live: &b.live, topics: b.topics, offsets: b.offsets, members: b.members, holds: b.holds, store: b.store, announce: b.announce}
 	groups := &groupAdmin{groups: b.groups, offsets: b.offsets, holds: b.holds}
-	clients := &clientAdmin{members: b.members}
+	clients := &clientAdmin{members: b.members, dated: b.datedMillis}
 	config := &configAdmin{settings: b.opts.Settings}
 	queries := &queryAdmin{live: &b.live, store: b.store}
 	figures := &statsAdmin{here: b.here, topics: b.topics, groups: b.groups, offsets: b.offsets, members: b.members,
 		stats: b.stats, store: b.store, now: b.opts.Now}
-	ha := &haAdmin{stand: &b.stand, hub: &b.ha, store: b.store}
-	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, live: &b.live,
+	ha := &haAdmin{stand: &b.stand, hub: &b.ha, dated: b.dated, store: b.store}
+	status := &runtimeAdmin{replica: ha, version: programVersion(b.opts.Version), start: b.start, now: b.opts.Now, up: b.uptime, live: &b.live,
 		settings: b.opts.Settings, store: b.store, fs: b.opts.FS, logDir: commitLogDir(b.opts), delays: b.delays,
 		stats: b.stats, admin: b.admin, data: b.data}
 	metadata := &metadataAdmin{topics: b.topics, groups: b.groups, delays: b.delays, modes: b.modes, store: b.store,

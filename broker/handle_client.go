@@ -23,7 +23,7 @@ type clientHandler struct {
 	members *subgroup.Members
 	locks   *subgroup.Locks
 	pool    *pool
-	now     func() time.Time
+	steady  func() time.Time
 	guard   func(ctx context.Context, r *remoting.Request, f handlerFunc)
 	// announce waits, for a bounded time, until the nameservers know the topics
 	// changed so far.
@@ -214,7 +214,7 @@ func (h *clientHandler) retryTopic(c *body.ConsumerData, g *subgroup.Config) (ch
 // the group has.
 func (h *clientHandler) register(s *session, r *remoting.Request, hb *body.HeartbeatData) {
 	client := subgroup.Client{Peer: s.peer, ClientID: hb.ClientID, Addr: addrText(s.born), Language: r.Language,
-		Version: r.Version, LastMillis: h.now().UnixMilli()}
+		Version: r.Version, LastMillis: h.steady().UnixMilli()}
 	for i := range hb.ConsumerDataSet {
 		c := &hb.ConsumerDataSet[i]
 		if h.groups.Get(c.GroupName) == nil {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
@@ -15,6 +16,7 @@ import (
 type haAdmin struct {
 	stand *standingRef
 	hub   *hub
+	dated func(time.Time) time.Time // of the steady clock
 	store *store.Store
 
 	masterFlushed atomic.Int64 // what 908 said last
@@ -45,10 +47,10 @@ func (a *haAdmin) following() body.HAStatus {
 	out := body.HAStatus{HAClientRuntimeInfo: body.HAClientRuntime{MasterAddr: st.HA, MasterFlushOffset: a.masterFlushed.Load(),
 		MaxOffset: int64(a.store.Positions().Max), TransferredByteInSecond: st.BytesPerSec}}
 	if !st.LastRead.IsZero() {
-		out.HAClientRuntimeInfo.LastReadTimestamp = st.LastRead.UnixMilli()
+		out.HAClientRuntimeInfo.LastReadTimestamp = a.dated(st.LastRead).UnixMilli()
 	}
 	if !st.LastWrite.IsZero() {
-		out.HAClientRuntimeInfo.LastWriteTimestamp = st.LastWrite.UnixMilli()
+		out.HAClientRuntimeInfo.LastWriteTimestamp = a.dated(st.LastWrite).UnixMilli()
 	}
 	return out
 }

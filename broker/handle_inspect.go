@@ -32,7 +32,8 @@ type inspectAdmin struct {
 	// settings are nil for a broker that was made without a configuration.
 	settings *Settings
 	acked    ackedBy
-	now      func() time.Time
+	now      func() time.Time          // steady
+	dated    func(time.Time) time.Time // of now
 	// master and slave are the two sides of replication; false: that side does not run.
 	master func() (replication.MasterStatus, bool)
 	slave  func() (replication.SlaveStatus, bool)
@@ -202,7 +203,7 @@ func (a *inspectAdmin) addLost(to []body.InspectHASlave, end int64) []body.Inspe
 	now := a.now()
 	for _, s := range a.lost() {
 		to = append(to, body.InspectHASlave{BrokerID: s.id, Addr: s.addr, Acked: s.acked, GapBytes: end - s.acked, GapMillis: -1, State: "NOT_CONNECTED",
-			LostAt: s.since.UnixMilli(), Why: s.why(now)})
+			LostAt: a.dated(s.since).UnixMilli(), Why: s.why(now)})
 	}
 	return to
 }
@@ -210,7 +211,7 @@ func (a *inspectAdmin) addLost(to []body.InspectHASlave, end int64) []body.Inspe
 func (a *inspectAdmin) following(s *replication.SlaveStatus) *body.InspectFollowing {
 	age, failure := a.metaAge()
 	return &body.InspectFollowing{State: string(s.State), Why: s.Sentence, HAAddr: s.HA, Connected: s.Connected,
-		MasterEnd: int64(s.MasterEnd), MasterEndAt: millisOf(s.MasterEndAt), LastRead: millisOf(s.LastRead), LastWrite: millisOf(s.LastWrite),
+		MasterEnd: int64(s.MasterEnd), MasterEndAt: millisOf(a.dated(s.MasterEndAt)), LastRead: millisOf(a.dated(s.LastRead)), LastWrite: millisOf(a.dated(s.LastWrite)),
 		BytesPerSec: s.BytesPerSec, CopyFrom: int64(s.CopyFrom), CopyTo: int64(s.CopyTo), MetaAgeMs: age, MetaError: failure}
 }
 
@@ -251,7 +252,7 @@ func (a *inspectAdmin) pull(r *remoting.Request) {
 
 func (a *inspectAdmin) row(f *pullFigures) body.InspectPullRow {
 	row := body.InspectPullRow{Group: f.group, Topic: f.topic, Pulls: f.pulls, Suggested: f.suggested, Slow: f.slow,
-		BehindBytes: f.behind, LastPhys: f.phys, Reason: f.why.String(), Followed: f.followed(), Reasons: map[string]int64{}, LastPullAt: f.lastMillis}
+		BehindBytes: f.behind, LastPhys: f.phys, Reason: f.why.String(), Followed: f.followed(), Reasons: map[string]int64{}, LastPullAt: a.dated(time.UnixMilli(f.lastMillis)).UnixMilli()}
 	for w, n := range f.reasons {
 		if n > 0 {
 			row.Reasons[reason(w).String()] = n
@@ -295,7 +296,7 @@ func (a *inspectAdmin) replicas() []body.InspectPullPeer {
 // inspector is the handler of MQCTL_INSPECT.
 func (b *Broker) inspector() *inspectAdmin {
 	return &inspectAdmin{here: b.here, settings: b.opts.Settings, stand: &b.stand, peers: &b.peers, live: &b.live, store: b.store, groups: b.groups, members: b.members,
-		counts: b.pulls.counts, acked: b.pulls.acked, now: b.opts.Now,
+		counts: b.pulls.counts, acked: b.pulls.acked, now: b.steady, dated: b.dated,
 		master:  func() (replication.MasterStatus, bool) { return b.ha.master.Status(), true },
 		slave:   func() (replication.SlaveStatus, bool) { return b.ha.slave.Status(), b.stand.Load().isSlave() },
 		metaAge: b.sync.MetadataAge,

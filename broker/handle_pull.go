@@ -30,7 +30,7 @@ type pullHandler struct {
 	stats   *stats.Stats
 	holds   *hold.Pulls
 	pool    *pool
-	now     func() time.Time
+	steady  func() time.Time
 	stand   *standingRef
 	peers   *peersRef
 	acked   ackedBy // nil: no slave's progress is known
@@ -169,7 +169,7 @@ const slaveRefuses = "[REJECTREQUEST]system busy, start flow control for a while
 // (yet) with the master, which may. Not if the client comes back from there.
 func (h *pullHandler) sendBack(st *standing, x *pullRun) bool {
 	head, conn := x.head, x.call.Conn.ID()
-	now := h.now().UnixMilli()
+	now := h.steady().UnixMilli()
 	if !st.MasterAlive || h.counts.returned(head.ConsumerGroup, head.Topic, head.QueueID, conn, head.QueueOffset, now) {
 		return false
 	}
@@ -197,9 +197,9 @@ func (h *pullHandler) read(l *live, st *standing, x pullRun, g pullGrant, q *sto
 	if target, reset := h.reset(head); reset {
 		data, res = buf.b[:0], store.ReadResult{Status: store.OffsetReset, Next: record.QueueOffset(target), Min: q.Min(), Max: q.Max()}
 	} else {
-		begin := h.now()
+		begin := h.steady()
 		data, res = h.store.Read(buf.b[:0], q, offset, max(1, int(head.MaxMsgNums)), filter)
-		h.took.Add(h.now().Sub(begin), 1)
+		h.took.Add(h.steady().Sub(begin), 1)
 	}
 	if res.Err != nil && res.Count == 0 {
 		// Anything else would make the client skip messages, or ask again at once.
@@ -207,7 +207,7 @@ func (h *pullHandler) read(l *live, st *standing, x pullRun, g pullGrant, q *sto
 		x.call.Reply(remoting.CodeSystemError, res.Err.Error(), remoting.None{}, nil)
 		return
 	}
-	now := h.now().UnixMilli()
+	now := h.steady().UnixMilli()
 	f := pullFacts{stand: st, live: l, group: g.group, peers: h.peers.Load(), acked: h.acked, status: res.Status,
 		offset: offset, next: res.Next, slow: res.Slow, need: res.LastEnd}
 	if f.need == 0 && l.SlaveRead && !st.isSlave() && len(f.peers) > 0 {
@@ -454,7 +454,7 @@ func (h *pullHandler) park(l *live, st *standing, x pullRun, g pullGrant, q *sto
 	p := h.own(x)
 	p.run.first, p.run.warm, p.sub = false, true, g.sub
 	conn := x.call.Conn
-	if !h.holds.Park(q, offset, h.now().Add(wait), g.group.GroupName, conn.ID(), p) {
+	if !h.holds.Park(q, offset, h.steady().Add(wait), g.group.GroupName, conn.ID(), p) {
 		return false
 	}
 	if h.holds.Turn() != x.turn {

@@ -105,7 +105,10 @@ func (a *groupAdmin) forbid(_ context.Context, r *remoting.Request) {
 
 // clientAdmin serves what operators ask of live clients: 203, 204, 307, 328,
 // 345.
-type clientAdmin struct{ members *subgroup.Members }
+type clientAdmin struct {
+	members *subgroup.Members
+	dated   func(steadyMillis int64) int64
+}
 
 func connections(clients []subgroup.Client) []body.Connection {
 	out := make([]body.Connection, len(clients))
@@ -163,7 +166,7 @@ func (a *clientAdmin) allProducers(_ context.Context, r *remoting.Request) {
 	for group, clients := range a.members.AllProducers() {
 		list := make([]body.ProducerInfo, len(clients))
 		for i, c := range clients {
-			list[i] = body.ProducerInfo{ClientID: c.ClientID, Language: c.Language, LastUpdateTimestamp: c.LastMillis, RemoteIP: "/" + c.Addr, Version: c.Version}
+			list[i] = body.ProducerInfo{ClientID: c.ClientID, Language: c.Language, LastUpdateTimestamp: a.dated(c.LastMillis), RemoteIP: "/" + c.Addr, Version: c.Version}
 		}
 		data[group] = list
 	}

@@ -119,7 +119,7 @@ func (b *Broker) watchPeers(ctx context.Context) error {
 
 // lookAtPeers makes the snapshot of this moment.
 func (b *Broker) lookAtPeers() {
-	now, s := b.opts.Now(), b.stand.Load()
+	now, s := b.steady(), b.stand.Load()
 	next := make(map[int64]replicaPeer)
 	for id, addr := range b.replicas() {
 		if id != s.ID && addr != b.Addr() {
@@ -260,7 +260,7 @@ func (b *Broker) askPeers(ctx context.Context) error {
 		if s := b.stand.Load(); s.isSlave() && s.Master != "" && b.ha.known.get(s.Master).kind != kindForeign {
 			b.sayHello(ctx, s.Master)
 		}
-		if now := b.opts.Now(); now.Sub(foreign) >= foreignEvery {
+		if now := b.steady(); now.Sub(foreign) >= foreignEvery {
 			foreign = now
 			b.askForeigners(ctx)
 		}
@@ -297,7 +297,7 @@ func (b *Broker) sayHello(ctx context.Context, master string) bool {
 	}
 	h.Addr = master
 	b.masterEnd.heard(h.Role)
-	if b.ha.known.tell(h, b.opts.Now()) {
+	if b.ha.known.tell(h, b.steady()) {
 		b.ha.poke()
 	}
 	return true
@@ -321,7 +321,7 @@ func (b *Broker) askForeigners(ctx context.Context) {
 			b.masterEnd.heard(role)
 		}
 		changed := b.ha.known.change(addr, func(p *peerFacts) {
-			p.readable, p.said = readable || master, b.opts.Now()
+			p.readable, p.said = readable || master, b.steady()
 		})
 		if changed {
 			b.ha.poke()

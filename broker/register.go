@@ -56,7 +56,8 @@ type registrarOptions struct {
 	// MarkOrdered makes a known topic an ordered one; it may wait for the disk.
 	MarkOrdered func(name string) error
 	Dial        func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
-	Now         func() time.Time
+	Now         func() time.Time                                         // dates changes; nil: time.Now
+	Steady      func() time.Time                                         // nil: time.Now
 	Log         *slog.Logger
 }
 
@@ -121,6 +122,9 @@ func newRegistrar(o registrarOptions) *registrar {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Steady == nil {
+		o.Steady = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -472,6 +476,6 @@ func (b *Broker) newRegistrar() *registrar {
 			_, err := b.topics.Put(next)
 			return err
 		},
-		Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
+		Dial: b.opts.Dial, Now: b.opts.Now, Steady: b.steady, Log: b.log,
 	})
 }

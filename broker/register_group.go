@@ -82,7 +82,7 @@ func (r *registrar) follow(ctx context.Context) error {
 			continue
 		}
 		// An old nameserver, or none: a slave without a master finds it by 103.
-		now := r.o.Now()
+		now := r.o.Steady()
 		if s := r.o.Standing(); s.isSlave() && !s.MasterAlive && now.Sub(asked) >= askEvery && len(r.up()) > 0 {
 			asked = now
 			r.Ask()

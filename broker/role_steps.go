@@ -123,7 +123,7 @@ func (b *Broker) fromGroup(s *session, c *remoting.Conn) bool {
 // openRoles makes what changes this broker's role, and what relays stale clients' requests.
 func (b *Broker) openRoles() {
 	b.relay = newRelay(relayOptions{Stand: &b.stand, Live: &b.live, Net: b.ha.net, Ask: b.askRole, Prove: b.proveConn, Resume: b.sends.resume, Refuse: b.refuseSend,
-		Followed: b.announceSlave, Now: b.opts.Now, Log: b.log})
+		Followed: b.announceSlave, Now: b.steady, Log: b.log})
 	b.onCut(b.cutProgress)
 	if b.opts.HAAuthKey != "" {
 		key, err := b.opts.readSecret("haAuthKeyFile", b.opts.HAAuthKey)
@@ -142,7 +142,7 @@ func (b *Broker) openRoles() {
 		Save:    func(h *heldRole) error { return h.save(b.opts.FS, b.opts.Store.Dir) },
 		Enabled: func() bool { return b.live.Load().RoleSwitch }, Following: b.following, Positions: b.store.Positions,
 		Clamp: b.clampProgress, Exchange: func(ctx context.Context) error { return b.sync.ExchangeNow(ctx) }, Hold: b.relay.hold, Release: b.relay.release, Follow: b.relay.follow,
-		Ask: b.askRole, Promote: b.promoteOther, Members: b.members901, Related: b.related, Now: b.opts.Now, Log: b.log.With("component", "role"),
+		Ask: b.askRole, Promote: b.promoteOther, Members: b.members901, Related: b.related, Now: b.steady, Log: b.log.With("component", "role"),
 	})
 }
 
@@ -178,8 +178,8 @@ func (b *Broker) following() (following, bool) {
 		return following{}, false
 	}
 	st := b.ha.slave.Status()
-	heard := st.Connected && b.opts.Now().Sub(st.LastRead) <= silentAfter // else a frozen master is none, though its sockets stay open
-	f := following{Connected: heard, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: st.MasterEndAt,
+	heard := st.Connected && b.steady().Sub(st.LastRead) <= silentAfter // else a frozen master is none, though its sockets stay open
+	f := following{Connected: heard, Refused: st.DialRefused, End: int64(st.MasterEnd), EndAt: b.dated(st.MasterEndAt),
 		State: string(st.State), Why: st.Sentence}
 	if list := shownAsides(b.store); len(list) > 0 {
 		f.Aside = list[0]

@@ -135,7 +135,7 @@ func (m *masterEnd) keep(end int64, at time.Time, epoch int64) error {
 func (b *Broker) watchRole(ctx context.Context) error {
 	tick := time.NewTicker(roleTick)
 	defer tick.Stop()
-	now := b.opts.Now()
+	now := b.steady()
 	rival, end := now, now
 	for {
 		select {
@@ -149,7 +149,7 @@ func (b *Broker) watchRole(ctx context.Context) error {
 		b.roles.expire(ctx)
 		b.roles.finish(ctx)
 		b.settleLog()
-		if now = b.opts.Now(); now.Sub(rival) >= rivalEvery {
+		if now = b.steady(); now.Sub(rival) >= rivalEvery {
 			rival = now
 			b.lookForRival(ctx)
 		}
@@ -200,7 +200,7 @@ func (b *Broker) keepMasterEnd() {
 		return
 	}
 	s := b.ha.slave.Status()
-	if err := b.masterEnd.keep(int64(s.MasterEnd), s.MasterEndAt, st.Epoch); err != nil {
+	if err := b.masterEnd.keep(int64(s.MasterEnd), b.dated(s.MasterEndAt), st.Epoch); err != nil {
 		b.log.Warn("how far the master's log goes could not be noted; it is tried again", "err", err)
 	}
 }

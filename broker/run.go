@@ -121,7 +121,7 @@ func (b *Broker) announceReady(ctx context.Context) error {
 		}
 	}
 	close(b.ready)
-	b.log.Info("ready", "addr", b.Addr(), "broker", b.opts.Name, "broker_id", b.stand.Load().ID, "role", b.stand.Load().Role.String(), "took", time.Since(b.start))
+	b.log.Info("ready", "addr", b.Addr(), "broker", b.opts.Name, "broker_id", b.stand.Load().ID, "role", b.stand.Load().Role.String(), "took", b.uptime())
 	return nil
 }
 

@@ -42,6 +42,7 @@ type runtimeAdmin struct {
 	version  string // of this program
 	start    time.Time
 	now      func() time.Time
+	up       func() time.Duration // since the start
 	live     *liveRef
 	settings *Settings // may be nil
 	store    *store.Store
@@ -78,7 +79,7 @@ func (a *runtimeAdmin) status(_ context.Context, r *remoting.Request) {
 func (a *runtimeAdmin) table() map[string]string {
 	t := map[string]string{
 		"bootTimestamp":                   text(a.start.UnixMilli()),
-		"runtime":                         uptime(a.now().Sub(a.start)),
+		"runtime":                         uptime(a.up()),
 		"brokerActive":                    "true",
 		"brokerVersion":                   text(remoting.Version),
 		"brokerVersionDesc":               compatible,

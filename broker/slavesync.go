@@ -82,7 +82,8 @@ type syncOptions struct {
 	Root    string        // of the store; private files are in <Root>/mqctl
 	Wait    time.Duration // preOnlineWaitMillis
 	Dial    func(ctx context.Context, addr string) (net.Conn, error)
-	Now     func() time.Time
+	Now     func() time.Time // dates versions and deletions; nil: time.Now
+	Steady  func() time.Time // what lasts; nil: time.Now
 	Log     *slog.Logger
 }
 
@@ -116,6 +117,9 @@ type slaveSync struct {
 func newSlaveSync(o syncOptions) (*slaveSync, error) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Steady == nil {
+		o.Steady = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -151,7 +155,7 @@ func (s *slaveSync) Run(ctx context.Context) error {
 	for {
 		if s.o.Stand.Load().isSlave() {
 			_ = s.round(ctx) // noted and logged there
-		} else if now := s.o.Now(); now.Sub(discovered) >= discoverEvery {
+		} else if now := s.o.Steady(); now.Sub(discovered) >= discoverEvery {
 			discovered = now
 			s.discover()
 		}
@@ -204,7 +208,7 @@ func (s *slaveSync) round(ctx context.Context) error {
 	before := s.lastErr
 	s.lastErr = err
 	if err == nil {
-		s.lastOK = s.o.Now()
+		s.lastOK = s.o.Steady()
 	}
 	s.mu.Unlock()
 	switch {
@@ -260,7 +264,7 @@ func (s *slaveSync) MetadataAge() (ageMillis int64, lastError string) {
 	if s.lastOK.IsZero() {
 		return -1, lastError
 	}
-	return max(0, s.o.Now().Sub(s.lastOK).Milliseconds()), lastError
+	return max(0, s.o.Steady().Sub(s.lastOK).Milliseconds()), lastError
 }
 
 // call asks another broker and wants code 0.

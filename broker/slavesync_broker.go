@@ -15,7 +15,7 @@ func (b *Broker) newSync() error {
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr, Stand: &b.stand, Peers: &b.peers,
 		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Locks: b.locks, Delays: b.delays, Modes: b.modes, Store: b.store,
 		Trust: b.trust, Dropped: b.topicsDropped, Namesrvs: b.opts.Namesrvs, Key: func() []byte { return b.roleKey }, Proved: b.proved, Chained: func() bool { return b.fixedMaster() != "" }, Known: b.replicas, Settled: func() bool { return b.roles.settled() && !b.stand.Load().Leaving },
-		FS: b.opts.FS, Root: b.opts.Store.Dir, Wait: b.opts.PreOnlineWait, Dial: b.opts.Dial, Now: b.opts.Now, Log: b.log,
+		FS: b.opts.FS, Root: b.opts.Store.Dir, Wait: b.opts.PreOnlineWait, Dial: b.opts.Dial, Now: b.opts.Now, Steady: b.steady, Log: b.log,
 	})
 	if err != nil {
 		return err

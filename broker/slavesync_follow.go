@@ -80,7 +80,7 @@ func (s *slaveSync) followOurs(ctx context.Context, m *masterState) error {
 }
 
 func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool, err error) {
-	now := s.o.Now()
+	now := s.o.Steady()
 	full := now.Sub(m.fullAt) >= fullEvery
 	if full {
 		m.since, m.pushed, m.got = 0, 0, nil
@@ -217,7 +217,7 @@ func (s *slaveSync) takeDelays(text []byte) error {
 		return err
 	}
 	s.o.Delays.TakeOver(p)
-	if now := s.o.Now(); now.Sub(s.delaysSaved) >= saveDelaysEvery {
+	if now := s.o.Steady(); now.Sub(s.delaysSaved) >= saveDelaysEvery {
 		s.delaysSaved = now
 		return s.o.Delays.Persist()
 	}

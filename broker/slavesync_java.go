@@ -58,7 +58,7 @@ func (s *slaveSync) followJava(ctx context.Context, m *masterState) error {
 		{&j.groups, func() error { return s.takeGroups(ctx, m) }},
 		{&j.modes, func() error { return s.takeJava(ctx, m, remoting.ReqGetAllMessageRequestMode, s.o.Modes.Replace) }},
 	} {
-		if err := w.j.run(s.o.Now, w.f); err != nil {
+		if err := w.j.run(s.o.Steady, w.f); err != nil {
 			errs = append(errs, err)
 			if !errors.As(err, new(*remoting.Error)) {
 				m.known = false // not reachable: another program may come back there

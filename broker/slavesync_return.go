@@ -25,7 +25,7 @@ func (s *slaveSync) Reconcile(ctx context.Context) error {
 	if s.o.Stand.Load().isSlave() {
 		return nil
 	}
-	start := s.o.Now()
+	start := s.o.Steady()
 	ctx, cancel := context.WithTimeout(ctx, s.o.Wait)
 	defer cancel()
 	s.ask(ctx)
@@ -43,7 +43,7 @@ func (s *slaveSync) Reconcile(ctx context.Context) error {
 	if asked == 0 {
 		return nil
 	}
-	s.o.Log.Info("reconciled before opening", "members", asked, "took", s.o.Now().Sub(start))
+	s.o.Log.Info("reconciled before opening", "members", asked, "took", s.o.Steady().Sub(start))
 	if err := s.o.Offsets.Persist(); err != nil {
 		return fmt.Errorf("saving the progress that the replicas had: %w", err)
 	}
@@ -139,7 +139,7 @@ func (s *slaveSync) takeForeign(ctx context.Context, p *foreignSlave, addr strin
 	if err != nil {
 		return err
 	}
-	p.asked = s.o.Now()
+	p.asked = s.o.Steady()
 	theirs, err := subgroup.DecodeOffsets(resp.Body)
 	if err != nil {
 		return fmt.Errorf("the progress of %s: %w", addr, err)
@@ -181,7 +181,7 @@ func (s *slaveSync) answerForeign(ctx context.Context, addrs []string) (answer [
 	for _, addr := range addrs {
 		p := s.foreign.of(addr, s.o.Offsets)
 		p.mu.Lock()
-		if s.o.Now().Sub(p.asked) >= foreignPause {
+		if s.o.Steady().Sub(p.asked) >= foreignPause {
 			if err := s.takeForeign(ctx, p, addr); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
 			}

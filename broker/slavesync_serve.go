@@ -43,7 +43,7 @@ func (s *slaveSync) serve(ctx context.Context, r *remoting.Request) {
 	if a.instance == s.instance {
 		m.has = a.since
 	}
-	s.members.seen(m, s.o.Now(), s.o.Log)
+	s.members.seen(m, s.o.Steady(), s.o.Log)
 	if a.push {
 		s.replyTables(r, nil, nil)
 		return
@@ -161,7 +161,7 @@ const pushWait = 2 * time.Second
 // when each has it or has failed, with what failed. A reset goes out this way before
 // it is answered; one that did not get through wins by its generation later.
 func (s *slaveSync) ShareNow(ctx context.Context) error {
-	now, own := s.o.Now(), s.o.Stand.Load().ID
+	now, own := s.o.Steady(), s.o.Stand.Load().ID
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup

@@ -336,8 +336,8 @@ func TestChangeWhileParking(t *testing.T) {
 		r.fill("Split", 0, 1)
 		r.setGroup(0, 1)
 		changed := false
-		now := r.b.pulls.now
-		r.b.pulls.now = func() time.Time { // read by park, after the decision
+		now := r.b.pulls.steady
+		r.b.pulls.steady = func() time.Time { // read by park, after the decision
 			if r.b.pulls.holds.Len() == 0 && !changed {
 				changed = true
 				r.setLive(func(l *Reloadable) { l.SlaveRead = true })

@@ -43,7 +43,10 @@ type MasterOptions struct {
 	// nil: nobody wants to know.
 	Left func(p Peer, acked record.PhysOffset)
 	Auth *Auth // nil: none
+	// Now must go on evenly whatever is done to the machine's clock: silence, deadlines
+	// and gaps are measured with it. nil: time.Now.
 	Now  func() time.Time
+	Wall func() time.Time // what dates messages; nil: time.Now
 	Slog *slog.Logger
 }
 
@@ -68,6 +71,9 @@ type Master struct {
 func NewMaster(o MasterOptions) *Master {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
 	}
 	if o.Slog == nil {
 		o.Slog = slog.New(slog.DiscardHandler)

@@ -34,7 +34,7 @@ type SlaveOptions struct {
 	Cut     func()
 	Changed func()
 	Auth    *Auth
-	Now     func() time.Time
+	Now     func() time.Time // as that of MasterOptions; the times of SlaveStatus are its
 	Slog    *slog.Logger
 }
 

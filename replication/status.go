@@ -80,7 +80,8 @@ func (c *conn) status(end int64, now time.Time) SlaveConn {
 }
 
 // arrival is when the byte at pos came into the log. What is older than the
-// samples is asked from the record there.
+// samples is asked from the record there, which is only as right as the clocks that
+// dated it.
 func (m *Master) arrival(pos int64) time.Time {
 	if at, ok := m.ends.since(pos); ok {
 		return at
@@ -88,7 +89,7 @@ func (m *Master) arrival(pos int64) time.Time {
 	pos = max(pos, int64(m.o.Log.Positions().Min))
 	if raw, err := m.o.Log.Message(nil, record.PhysOffset(pos)); err == nil {
 		if v, err := record.Parse(raw); err == nil {
-			return time.UnixMilli(v.StoreMillis())
+			return m.o.Now().Add(-max(0, m.o.Wall().Sub(time.UnixMilli(v.StoreMillis()))))
 		}
 	}
 	if at, ok := m.ends.oldest(); ok {

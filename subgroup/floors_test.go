@@ -15,7 +15,7 @@ func TestLateNewsOfDeletedTopic(t *testing.T) {
 	clock := func() int64 { return now }
 	load := func(fs vfs.FS) *subgroup.Offsets {
 		t.Helper()
-		o, err := subgroup.LoadOffsets(fs, "/s", clock)
+		o, err := subgroup.LoadOffsets(fs, "/s", clock, clock)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,7 +138,8 @@ type cellKey struct {
 // (CommitChecked), Reset, Clamp, and Merge when another replica has a newer
 // generation.
 type Offsets struct {
-	now    func() int64 // ms
+	now    func() int64 // dates what is written, ms
+	steady func() int64 // ms of a clock that nobody sets
 	seed   maphash.Seed
 	shards [offsetShards]offsetShard
 
@@ -164,8 +165,8 @@ type Offsets struct {
 	savedAfter int64 // changes that the file holds; <= changes
 }
 
-func newOffsets(now func() int64) *Offsets {
-	o := &Offsets{now: now, seed: maphash.MakeSeed(), life: rand.Uint32N(1<<31-1) + 1}
+func newOffsets(now, steady func() int64) *Offsets {
+	o := &Offsets{now: now, steady: steady, seed: maphash.MakeSeed(), life: rand.Uint32N(1<<31-1) + 1}
 	o.epoch.Store(1)
 	for i := range o.shards {
 		o.shards[i].rows = map[rowKey]*row{}

@@ -100,9 +100,11 @@ func (m metaEntry) progress(offset int64) Progress {
 	}
 }
 
-// LoadOffsets reads consumerOffset.json of dir, or its .bak. The clock is in ms.
-func LoadOffsets(fs vfs.FS, dir string, nowMillis func() int64) (*Offsets, error) {
-	o := newOffsets(nowMillis)
+// LoadOffsets reads consumerOffset.json of dir, or its .bak. nowMillis dates what is
+// written; steadyMillis goes on evenly whatever is done to the machine's clock, and says
+// how long something has been so. Both are in ms.
+func LoadOffsets(fs vfs.FS, dir string, nowMillis, steadyMillis func() int64) (*Offsets, error) {
+	o := newOffsets(nowMillis, steadyMillis)
 	o.file = table.NewFile(fs, dir, "consumerOffset.json")
 	var doc offsetsDocument
 	_, err := o.file.Load(func(b []byte) (err error) {

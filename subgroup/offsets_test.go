@@ -17,7 +17,7 @@ import (
 
 func loadOffsets(t testing.TB, fsys vfs.FS) *subgroup.Offsets {
 	t.Helper()
-	o, err := subgroup.LoadOffsets(fsys, dir, func() int64 { return 1_700_000_000_000 })
+	o, err := subgroup.LoadOffsets(fsys, dir, func() int64 { return 1_700_000_000_000 }, func() int64 { return 1_700_000_000_000 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestOffsetsForms(t *testing.T) {
 		t.Errorf("%d rows", o.Len())
 	}
 	writeConfig(t, mem, "consumerOffset.json", `{"offsetTable":{"t@g":{0:"x"}}}`)
-	if _, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 }); err == nil {
+	if _, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 }, func() int64 { return 1 }); err == nil {
 		t.Error("an offset that is no number was accepted")
 	}
 }
@@ -302,7 +302,7 @@ func FuzzLoadOffsets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mem := vfs.NewMem()
 		writeConfig(t, mem, "consumerOffset.json", string(b))
-		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 })
+		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 }, func() int64 { return 1 })
 		if err != nil {
 			return
 		}
@@ -310,7 +310,7 @@ func FuzzLoadOffsets(f *testing.F) {
 		if err := o.Persist(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 })
+		again, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 1 }, func() int64 { return 1 })
 		if err != nil {
 			t.Fatalf("%v after saving what %q held", err, b)
 		}

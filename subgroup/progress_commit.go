@@ -30,7 +30,7 @@ type Commit struct {
 	Master       bool   // this broker is the master
 	QueueMax     int64  // end of the queue; negative: unknown
 	ServingFor   int64  // ms since this broker began to serve
-	NowMillis    int64
+	NowMillis    int64  // dates it
 }
 
 // Outcome is what became of a commit.
@@ -47,14 +47,14 @@ const (
 // back is a member's commit below the progress, remembered until it is repeated.
 type back struct {
 	client uint32
-	millis int64 // of the first one
+	millis int64 // of the first one, by the steady clock
 }
 
 // reset is what this broker knows of a waiting reset beside its target.
 type reset struct {
 	prev   int64 // progress before it
 	known  bool  // prev is meaningful
-	absent int64 // since when the group is seen without members, ms; 0: it has some
+	absent int64 // since when the group is seen without members, steady ms; 0: it has some
 }
 
 // Raise stores a commit that needs no judgement: one that is not below the
@@ -133,7 +133,7 @@ func (o *Offsets) CommitChecked(c *Commit) Outcome {
 			return Stored
 		}
 	}
-	src, ok := s.lower(r, at, c)
+	src, ok := o.lower(s, r, at, c)
 	if !ok {
 		o.ignored.Add(1)
 		return Ignored
@@ -149,20 +149,17 @@ func (o *Offsets) CommitChecked(c *Commit) Outcome {
 
 // arrived reports whether a commit ends the wait of a reset (P5): it is at the
 // target; or within what is outstanding behind it, if it cannot be one from
-// before the reset; or nobody has been there to see the reset for long.
+// before the reset. That nobody was there to see the reset for long, Sweep notices.
 func (s *offsetShard) arrived(r *row, at *cell, c *Commit) bool {
 	if c.Offset == at.offset {
 		return true
 	}
-	w, ok := s.resets[cellKey{r, c.Queue}]
-	if ok && w.known && c.Offset > at.offset && c.Offset <= at.offset+outstanding && (c.Offset < w.prev || w.prev <= at.offset) {
-		return true
-	}
-	return !c.AnyMember && c.NowMillis-at.updated > resetMillis && (!ok || w.absent == 0 || c.NowMillis-w.absent > resetMillis)
+	w := s.resets[cellKey{r, c.Queue}]
+	return w.known && c.Offset > at.offset && c.Offset <= at.offset+outstanding && (c.Offset < w.prev || w.prev <= at.offset)
 }
 
 // lower judges a commit below the progress (P2 to P4) and says what it is.
-func (s *offsetShard) lower(r *row, at *cell, c *Commit) (Source, bool) {
+func (o *Offsets) lower(s *offsetShard, r *row, at *cell, c *Commit) (Source, bool) {
 	switch {
 	case c.Offset < 0: // a client's -1 for a queue that it has not consumed from
 		return 0, false
@@ -177,7 +174,7 @@ func (s *offsetShard) lower(r *row, at *cell, c *Commit) (Source, bool) {
 	}
 	k := cellKey{r, c.Queue}
 	if b, ok := s.backs[k]; ok && b.client == fold(c.Client) {
-		return FromReset, c.NowMillis-b.millis >= repeatMillis
+		return FromReset, o.steady()-b.millis >= repeatMillis
 	}
 	if s.backs == nil {
 		s.backs = map[cellKey]back{}
@@ -185,7 +182,7 @@ func (s *offsetShard) lower(r *row, at *cell, c *Commit) (Source, bool) {
 	if len(s.backs) >= maxBacks {
 		clear(s.backs) // they must repeat it once more
 	}
-	s.backs[k] = back{client: fold(c.Client), millis: c.NowMillis}
+	s.backs[k] = back{client: fold(c.Client), millis: o.steady()}
 	return 0, false
 }
 

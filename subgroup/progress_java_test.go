@@ -198,7 +198,7 @@ func TestPlainSlaveOverRestart(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		disk := vfs.NewMem()
 		load := func() *subgroup.Offsets {
-			o, err := subgroup.LoadOffsets(disk, "/s", func() int64 { return 1_700_000_000_000 })
+			o, err := subgroup.LoadOffsets(disk, "/s", func() int64 { return 1_700_000_000_000 }, func() int64 { return 1_700_000_000_000 })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -263,7 +263,7 @@ func (o *Offsets) sweepRow(s *offsetShard, r *row, now int64, anyMember func(gro
 	for j := range r.cells {
 		c := &r.cells[j]
 		if c.flags&flagPending != 0 {
-			o.sweepReset(s, r, c, now, anyMember(r.key.group))
+			o.sweepReset(s, r, c, anyMember(r.key.group))
 		}
 		old = old || c.outlived(now)
 	}
@@ -287,14 +287,14 @@ func (c *cell) outlived(now int64) bool {
 	return c.flags&flagDeleted != 0 && now-c.updated > markerMillis
 }
 
-func (o *Offsets) sweepReset(s *offsetShard, r *row, c *cell, now int64, members bool) {
-	k := cellKey{r, c.queue}
+func (o *Offsets) sweepReset(s *offsetShard, r *row, c *cell, members bool) {
+	k, now := cellKey{r, c.queue}, o.steady()
 	w := s.resets[k]
 	switch {
 	case members:
 		w.absent = 0
 	case w.absent == 0:
-		w.absent = now
+		w.absent = max(now, 1)
 	case now-w.absent > resetMillis:
 		p := c.progress()
 		p.Pending = false

@@ -13,7 +13,7 @@ import (
 // clocked is a table with a clock that the test moves.
 func clocked(t testing.TB, now *int64) *subgroup.Offsets {
 	t.Helper()
-	o, err := subgroup.LoadOffsets(vfs.NewMem(), dir, func() int64 { return *now })
+	o, err := subgroup.LoadOffsets(vfs.NewMem(), dir, func() int64 { return *now }, func() int64 { return *now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +122,6 @@ func TestCommitRules(t *testing.T) {
 		{name: "P5: forward", reset: []int64{500, 5000}, steps: []step{
 			{1, 510, 1, "member", 0, subgroup.Held, "500->5000"},
 			{2, 5032, 1, "member", 0, subgroup.Stored, "5032/1/commit"},
-		}},
-		{name: "P5: nobody saw it", reset: []int64{5000, 100}, steps: []step{
-			{10 * minute, 5010, 1, "lone", 0, subgroup.Held, "5000->100"},
-			{10*minute + 1, 5010, 1, "member", 0, subgroup.Held, "5000->100"},
-			{10*minute + 2, 5010, 1, "lone", 0, subgroup.Stored, "5010/1/commit"},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -291,7 +286,7 @@ func TestDeletionMarkers(t *testing.T) {
 	now := int64(100 * day)
 	mem := vfs.NewMem()
 	load := func() *subgroup.Offsets {
-		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return now })
+		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return now }, func() int64 { return now })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +399,7 @@ func TestProgressFile(t *testing.T) {
 		"offsetTable":{"t@g":{0:5,1:6,2:7,3:8},"u@g":{0:1}},
 		"progressMeta":{"t@g":{"0":[2,7,0],1:[2,0,3],2:[1,0,0,2,55],9:[4,0,0,1,60]},"gone@g":{0:[1,0,0,1,61]},"odd@g":{0:[1,0,3]}}}`)
 	load := func() *subgroup.Offsets {
-		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 100 })
+		o, err := subgroup.LoadOffsets(mem, dir, func() int64 { return 100 }, func() int64 { return 100 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -477,5 +472,43 @@ func TestLeases(t *testing.T) {
 	now += 59_000
 	if got := b.Lock("g", "one", []subgroup.QueueKey{q(0)}); len(got) != 0 {
 		t.Error("a lease was cut short")
+	}
+}
+
+// TestSetClock: whoever sets the machine's clock changes neither how long a member has
+// to insist on a lower commit, nor how long a reset waits for a group without members.
+func TestSetClock(t *testing.T) {
+	for _, set := range []int64{5 * 60 * minute, -5 * 60 * minute, 0} {
+		t.Run(fmt.Sprintf("by %d minutes", set/minute), func(t *testing.T) {
+			date, steady := int64(1_700_000_000_000), int64(0)
+			o, err := subgroup.LoadOffsets(vfs.NewMem(), "/s", func() int64 { return date }, func() int64 { return steady })
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass := func(d int64) { date, steady = date+d, steady+d }
+			lower := func() subgroup.Outcome {
+				return o.CommitChecked(&subgroup.Commit{Group: []byte("g"), Topic: []byte("t"), Offset: 50, Client: 2, Member: true, AnyMember: true,
+					QueueMax: -1, NowMillis: date})
+			}
+			commit(o, "g", "t", 0, 100)
+			first := lower()
+			date += set
+			pass(4_900)
+			second := lower()
+			pass(200)
+			if third := lower(); first != subgroup.Ignored || second != subgroup.Ignored || third != subgroup.Moved {
+				t.Errorf("a member's lower commit: %d, %d after 4.9 s, %d after 5.1 s", first, second, third)
+			}
+			o.Reset("g", "t", 0, 10, true)
+			sweep := func() int64 { o.Sweep(func(string) bool { return false }); return o.Counts().Waiting }
+			sweep()
+			date += set
+			pass(9 * minute)
+			early := sweep()
+			pass(2 * minute)
+			if late := sweep(); early != 1 || late != 0 {
+				t.Errorf("resets that wait: %d after 9 minutes without members, %d after 11", early, late)
+			}
+		})
 	}
 }

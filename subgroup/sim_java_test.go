@@ -60,7 +60,7 @@ func newPair(seed uint64) *pair {
 }
 
 func (w *pair) load() {
-	o, err := subgroup.LoadOffsets(w.disk, "/s", func() int64 { return w.now })
+	o, err := subgroup.LoadOffsets(w.disk, "/s", func() int64 { return w.now }, func() int64 { return w.now })
 	if err != nil {
 		panic(err)
 	}

@@ -57,6 +57,7 @@ type replica struct {
 	disk    *vfs.Mem
 	o       *subgroup.Offsets
 	began   int64
+	skew    int64            // of its clock
 	end     map[simKey]int64 // of its queues
 	seen    map[simKey]subgroup.Progress
 	asked   map[*replica]uint64 // version of the other that is here
@@ -110,8 +111,8 @@ func newWorld(seed uint64, loud bool) *world {
 }
 
 func (w *world) boot(r *replica) {
-	skew := int64(w.rnd.IntN(120_000)) - 60_000 // clocks differ by up to a minute
-	o, err := subgroup.LoadOffsets(r.disk, "/s", func() int64 { return w.now + skew })
+	r.skew = int64(w.rnd.IntN(120_000)) - 60_000 // clocks differ by up to a minute, until somebody sets one
+	o, err := subgroup.LoadOffsets(r.disk, "/s", func() int64 { return w.now + r.skew }, func() int64 { return w.now })
 	if err != nil {
 		panic(err)
 	}
@@ -192,7 +193,10 @@ func (w *world) step() {
 		w.crash(r)
 	case n < 94:
 		w.apache(k)
-	case n < 95:
+	case n < 96 && w.rnd.IntN(4) == 0:
+		r.skew = int64(w.rnd.IntN(40*3600_000)) - 20*3600_000
+		w.say("the clock of %s is set to %+d s", r.name, r.skew/1000)
+	case n < 96:
 		r.o.SetTerm(uint64(w.rnd.IntN(4)))
 		r.o.Sweep(func(string) bool { return w.rnd.IntN(2) == 0 })
 	default:
@@ -208,7 +212,7 @@ func (w *world) commit(r *replica, k simKey) {
 	pos := w.position[at]
 	c := &subgroup.Commit{
 		Group: []byte(k.group), Topic: []byte(k.topic), Queue: k.queue, Client: uint64(client), Master: r == w.all[0],
-		Member: w.rnd.IntN(5) > 0, QueueMax: -1, ServingFor: w.now - r.began, NowMillis: w.now,
+		Member: w.rnd.IntN(5) > 0, QueueMax: -1, ServingFor: w.now - r.began, NowMillis: w.now + r.skew,
 	}
 	c.AnyMember = c.Member || w.rnd.IntN(3) > 0
 	switch n := w.rnd.IntN(20); {
