@@ -116,7 +116,7 @@ var errorCodes = []errorCode{
 	{"NOT_VISIBLE", 5, "the change was made, but the route of ... does not show it after ..."},
 	{"NOT_WRITTEN", 1, "cannot write the page: ..."},
 	{"NO_ADDRESS", 1, "where pid ... answers is not known, so its writes cannot be stopped"},
-	{"NO_FILE", 3, "..."},
+	{"NO_FILE", 3, "there is no file ..."},
 	{"NO_HISTORY", -1, "the history ... cannot be used: ..."},
 	{"NO_MASTER", -1, "... has no master now: ..."},
 	{"NO_OFFSETS", 3, "group ... has no offsets in topic ...; nothing was changed"},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mqctl/broker"
 	"mqctl/broker/delay"
 	"mqctl/store/inspect"
 	"mqctl/store/vfs"
@@ -49,8 +50,10 @@ func (c *call) delayLevels(dir string) (levels []time.Duration, warn *Message, e
 		if err != nil {
 			return nil, nil, err
 		}
-		levels, err = delay.ParseLevels(cfg.Value("messageDelayLevel"))
-		return levels, nil, err
+		if levels, err = delay.ParseLevels(cfg.Value("messageDelayLevel")); err != nil {
+			return nil, nil, badConfig(&broker.ConfigError{File: c.str("config"), Key: "messageDelayLevel", Why: err.Error()})
+		}
+		return levels, nil, nil
 	}
 	cfg, err := storeConfig(c, dir, vfs.OS{})
 	if err == nil {
@@ -151,6 +154,9 @@ func notStore(dir string, err error) error {
 		return fail(ExitNotFound, "NO_STORE", "there is no folder %s", dir).try("mqctl broker list --local")
 	case errors.Is(err, fs.ErrPermission):
 		return fail(ExitDenied, "DENIED", "%v", err).because("the folder belongs to the broker's user").try("run as that user")
+	}
+	if m := wrongKind(err); m != nil {
+		return m
 	}
 	return fail(ExitFailed, "READ_FAILED", "%v", err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -278,13 +279,19 @@ func runStoreImport(ctx context.Context, c *call) (*result, error) {
 	what := "the archive on stdin"
 	if file != "-" {
 		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, noFile(file).try("mqctl store export ... --file " + shellWord(file))
+		}
 		if err != nil {
-			return nil, fail(ExitNotFound, "NO_FILE", "%v", err)
+			return nil, c.importFailed(file, p.opt.Dir, err)
 		}
 		defer f.Close()
 		info, err := f.Stat()
 		if err != nil {
-			return nil, err
+			return nil, c.importFailed(file, p.opt.Dir, err)
+		}
+		if info.IsDir() {
+			return nil, fail(ExitBadConfig, "BAD_ARCHIVE", "%s: %s", file, "it is a folder").because("an archive is a file; nothing was changed").try("mqctl store export ... --file FILE")
 		}
 		bar := c.progress("check")
 		h, t, err := checkArchive(ctx, f, bar, info.Size())
@@ -391,5 +398,9 @@ func (c *call) importFailed(file, dir string, err error) error {
 	if errors.As(err, &damaged) {
 		return c.repairFailed(&repairPlan{dir: dir}, err)
 	}
-	return fail(ExitFailed, "IMPORT_FAILED", "%v", err).because("what was appended before stays, and the same import goes on behind it").try("the same command again")
+	m := fail(ExitFailed, "IMPORT_FAILED", "%v", err).try("the same command again")
+	if _, serr := os.Stat(filepath.Join(dir, "mqctl", "import")); errors.Is(serr, fs.ErrNotExist) {
+		return m.because("nothing was changed")
+	}
+	return m.because("what was appended before stays, and the same import goes on behind it")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,6 +42,7 @@ type dumpItem struct {
 	BodyBytes   *int64            `json:"bodyBytes,omitempty"`
 	Body        *string           `json:"body,omitempty"`       // when it is UTF-8
 	BodyBase64  *string           `json:"bodyBase64,omitempty"` // when it is not
+	BodyCut     *bool             `json:"bodyCut,omitempty"`    // there is more of it: --full-body
 	Properties  map[string]string `json:"properties,omitempty"`
 	TagCode     *int64            `json:"tagCode,omitempty"`
 	Count       *int64            `json:"count,omitempty"` // messages of a batch entry, entries of an index file
@@ -93,6 +95,7 @@ func storeDumpCommand() *command {
 			flagSpec{key: "topic", newOnly: true, meta: "TOPIC", help: "only this topic"},
 			flagSpec{key: "queue", newOnly: true, kind: kindInt, max: math.MaxInt32, meta: "N", help: "only this queue"},
 			flagSpec{key: "no-body", newOnly: true, kind: kindBool, help: "records without their bodies"},
+			flagSpec{key: "full-body", newOnly: true, kind: kindBool, help: fmt.Sprintf("bodies of more than %d bytes whole", shortBody)},
 			flagSpec{key: "base64", newOnly: true, kind: kindBool, help: "bodies always as base64"},
 			forceReadNew(),
 		),
@@ -194,6 +197,9 @@ func (d *dumper) result(err error) (*result, error) {
 			dir = d.s.dir
 		}
 		return nil, notStore(dir, err)
+	}
+	if d.topic != "" && d.printed == 0 && !d.s.knowsTopic(d.topic) {
+		return nil, d.s.noTopic(d.topic)
 	}
 	r := &result{items: d.batch, empty: "there is nothing of that in the store"}
 	if d.closed && d.skipped > 0 {
@@ -327,6 +333,9 @@ func (d *dumper) stretch(st inspect.Stretch) *dumpItem {
 	return it
 }
 
+// shortBody is how many bytes of a body are shown without --full-body.
+const shortBody = 256
+
 // maxDumpBody is the longest plain text of a compressed body that is shown.
 const maxDumpBody = 4 << 20
 
@@ -334,6 +343,13 @@ func (d *dumper) body(it *dumpItem, m *record.Message) {
 	plain, err := m.PlainBody(maxDumpBody)
 	if err != nil {
 		plain = m.Body
+	}
+	if len(plain) > shortBody && !d.c.on("full-body") {
+		end := shortBody
+		for whole := utf8.Valid(plain); whole && !utf8.RuneStart(plain[end]); {
+			end-- // not within a character
+		}
+		plain, it.BodyCut = plain[:end], ptr(true)
 	}
 	if utf8.Valid(plain) && !d.c.on("base64") {
 		it.Body = ptr(string(plain))

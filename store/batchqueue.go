@@ -282,12 +282,12 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 
 // eachQueueDir calls f for each <dir>/<topic>/<queue>.
 func (s *Store) eachQueueDir(dir string, f func(topic string, id int32, dir string) error) error {
-	topics, err := s.subdirs(dir)
+	topics, err := s.subdirs(dir, TopicName)
 	if err != nil {
 		return err
 	}
 	for _, topic := range topics {
-		ids, err := s.subdirs(filepath.Join(dir, topic))
+		ids, err := s.subdirs(filepath.Join(dir, topic), QueueName)
 		if err != nil {
 			return err
 		}

@@ -106,12 +106,7 @@ func (s *Store) sizeError(err error, setting string) error {
 	}
 }
 
-func folderError(path string) error {
-	return &DamagedError{
-		What: "is a folder, but only a file can have this name here", Where: path,
-		Try: fmt.Sprintf("mv %s %s.aside", path, path),
-	}
-}
+func folderError(path string) error { return WrongKind{Path: path, Folder: true}.refusal() }
 
 // noteForeign tells of files that are no data files, and refuses a folder that is in the place
 // of one: what was in that is not known, and its name is needed.
@@ -160,10 +155,16 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 	return nil
 }
 
-func (s *Store) subdirs(dir string) ([]string, error) {
-	names, err := s.opt.FS.Subdirs(dir)
+// subdirs lists the folders in dir. What can be the name of one and is no folder is an error.
+func (s *Store) subdirs(dir string, named func(name string) bool) ([]string, error) {
+	names, others, err := s.opt.FS.Split(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	for _, name := range others {
+		if named(name) {
+			return nil, WrongKind{Path: filepath.Join(dir, name)}.refusal()
+		}
 	}
 	return names, err
 }

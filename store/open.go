@@ -41,6 +41,13 @@ func (s *Store) open(rec *Recovery) error {
 		return err
 	}
 	s.lock = lock
+	wrong, err := WrongKinds(fsys, s.opt.Dir, s.opt.CommitLogDir)
+	if err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		return wrong[0].refusal()
+	}
 	if err := s.openDisk(); err != nil {
 		return err
 	}
@@ -190,10 +197,6 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 		o.Known = sn.indexFiles
 	}
 	s.index, err = keyindex.Open(s.opt.FS, s.indexDir(), o)
-	var folder *keyindex.FolderError
-	if errors.As(err, &folder) {
-		return folderError(folder.Path)
-	}
 	if err == nil {
 		for _, n := range s.index.Notes() {
 			rec.add(Finding{Kind: IndexDamaged, File: s.relative(s.indexDir()), Phys: -1, What: n, Done: "its entries are made again"})

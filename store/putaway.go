@@ -75,10 +75,13 @@ func repairFolder(fsys vfs.FS, dir string, now time.Time) string {
 	}
 }
 
+// NobodysPID is what a repair writes into the file abort.
+const NobodysPID = "0"
+
 // forgetMarks has the next start believe nothing about how far queues and index are: an
 // abort file of no process, and no checkpoint.
 func forgetMarks(fsys vfs.FS, dir string) error {
-	if err := vfs.WriteFile(fsys, filepath.Join(dir, "abort"), []byte("0")); err != nil {
+	if err := vfs.WriteFile(fsys, filepath.Join(dir, "abort"), []byte(NobodysPID)); err != nil {
 		return err
 	}
 	if err := fsys.SyncDir(dir); err != nil {

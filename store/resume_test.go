@@ -174,7 +174,7 @@ func TestQueuesAreSyncedTogether(t *testing.T) {
 		t.Errorf("syncs: %v", syncs)
 	}
 	after := mem.CrashClone(rand.New(rand.NewPCG(1, 2)), vfs.CrashOptions{Data: vfs.FateLost, Names: vfs.FateLost})
-	if dirs, err := after.Subdirs("/store/consumequeue"); err != nil || len(dirs) != 200 {
+	if dirs, _, err := after.Split("/store/consumequeue"); err != nil || len(dirs) != 200 {
 		t.Errorf("%d queues are safe, %v", len(dirs), err)
 	}
 	for i := range 200 {

@@ -366,13 +366,13 @@ func (s *Store) hasFiles(sn *snapshot) bool {
 // hasFolders says that the topics in dir have as many folders as in want; if not exact, at
 // least as many.
 func (s *Store) hasFolders(dir string, want map[string]int, exact bool) bool {
-	topics, err := s.subdirs(dir)
+	topics, err := s.subdirs(dir, TopicName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	found := 0
 	for _, topic := range topics {
-		ids, err := s.subdirs(filepath.Join(dir, topic))
+		ids, err := s.subdirs(filepath.Join(dir, topic), QueueName)
 		if err != nil || len(ids) < want[topic] || exact && len(ids) > want[topic] {
 			return false
 		}

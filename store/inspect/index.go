@@ -78,21 +78,6 @@ func (s *Store) IndexFiles() ([]IndexFile, error) {
 	return out, nil
 }
 
-// indexFolders are the folders that have the name of an index file, relative to the store.
-func (s *Store) indexFolders() (out []string, err error) {
-	dir := filepath.Join(s.opt.Dir, "index")
-	names, err := s.opt.FS.Subdirs(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, name := range names {
-		if len(name) == len("20060102150405000") && digits(name) {
-			out = append(out, s.relative(filepath.Join(dir, name)))
-		}
-	}
-	return out, err
-}
-
 func digits(name string) bool {
 	for _, c := range []byte(name) {
 		if c < '0' || c > '9' {

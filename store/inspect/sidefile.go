@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mqctl/store"
 	"mqctl/store/vfs"
 )
 
@@ -98,10 +99,15 @@ func (v *verifier) sideFiles() error {
 			}
 		}
 	}
-	if _, err := v.s.opt.FS.Stat(filepath.Join(v.s.opt.Dir, "abort")); err == nil {
-		v.killed = true
-		n := notLog(NotStopped, "abort", "is there: the broker was killed, or runs; the next start is a recovery")
-		v.find(Found{Finding: n, Severity: Note})
+	pid, ok, err := v.s.Abort()
+	if err != nil || !ok {
+		return err
 	}
+	v.killed = true
+	n := notLog(NotStopped, "abort", "is there: the broker was killed, or runs; the next start is a recovery")
+	if v.repaired = pid == store.NobodysPID; v.repaired {
+		n.What = "says that the store was repaired: the next start compares queues and index with the whole log"
+	}
+	v.find(Found{Finding: n, Severity: Note})
 	return nil
 }

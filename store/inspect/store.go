@@ -37,6 +37,7 @@ type Store struct {
 	opt      Options
 	logFiles []segfile.Found
 	strange  []string // files that are no data files, absolute
+	wrong    []store.WrongKind
 	segBytes int64
 	log      *commitlog.Log
 	queues   []*Queue
@@ -60,8 +61,12 @@ func Open(o Options) (*Store, error) {
 	if o.CommitLogDir == "" {
 		o.CommitLogDir = filepath.Join(o.Dir, "commitlog")
 	}
+	o.FS = passOver{o.FS}
 	s := &Store{opt: o, cache: segfile.NewCache(128)}
 	if err := s.looksLikeStore(); err != nil {
+		return nil, err
+	}
+	if err := s.listWrong(); err != nil {
 		return nil, err
 	}
 	if err := s.openLog(); err != nil {
@@ -101,7 +106,8 @@ func (s *Store) openLog() error {
 	if err != nil {
 		return err
 	}
-	s.logFiles, s.strange = files, strange
+	s.logFiles = files
+	s.strangeFiles(strange)
 	s.segBytes = sizeOf(files, s.opt.CommitLogBytes, store.DefaultCommitLogBytes)
 	var usable []segfile.Found
 	for _, f := range files {
@@ -182,7 +188,7 @@ func (s *Store) listQueues() error {
 				if q.files, strange, err = segfile.List(s.opt.FS, q.dir); err != nil {
 					return err
 				}
-				s.strange = append(s.strange, strange...)
+				s.strangeFiles(strange)
 				s.queues = append(s.queues, q)
 			}
 		}

@@ -62,6 +62,7 @@ type verifier struct {
 	lastMs       int64
 	back         Found        // records older than the one before
 	killed       bool         // the file abort is there
+	repaired     bool         // a repair wrote it, and removed the checkpoint
 	missesDelays bool         // config/delayOffset.json is not there although there are queues
 	listed       []store.Hole // by the file mqctl/holes
 	noLogs       bool         // the log is gone, so nothing can be said about queues and index
@@ -75,7 +76,7 @@ type span struct{ from, to int64 }
 func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
 	v := s.verifier(ctx, found)
 	v.plan = s.logCapacity() - s.LogMin()
-	rep, err := v.run(v.names, v.sideFiles, v.config, v.journals, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.listedHoles, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers)
+	rep, err := v.run(v.kinds, v.names, v.sideFiles, v.config, v.journals, v.loadQueues, v.startIndex, v.scan, v.finishLog, v.listedHoles, v.finishQueues, v.finishIndex, v.checkpoint, v.delays, v.timers)
 	if err == nil && s.opt.Progress != nil {
 		s.opt.Progress(v.plan, v.plan)
 	}
@@ -87,7 +88,7 @@ func (s *Store) Verify(ctx context.Context, found func(Found)) (Report, error) {
 // the size of the store.
 func (s *Store) VerifyLight(ctx context.Context, found func(Found)) (Report, error) {
 	v := s.verifier(ctx, found)
-	return v.run(v.names, v.sideFiles, v.config, v.journals, v.listedInFiles)
+	return v.run(v.kinds, v.names, v.sideFiles, v.config, v.journals, v.listedInFiles)
 }
 
 func (s *Store) verifier(ctx context.Context, found func(Found)) *verifier {

@@ -40,15 +40,6 @@ func (v *verifier) startIndex() error {
 	if err != nil {
 		return err
 	}
-	folders, err := v.s.indexFolders()
-	if err != nil {
-		return err
-	}
-	for _, name := range folders {
-		f := notLog(store.StrangeFile, name, "is a folder, but only a file can have this name here: a start is refused")
-		f.Try = tryMove
-		v.find(Found{Finding: f, Severity: Damage})
-	}
 	v.rep.IndexFiles = len(all)
 	for _, f := range all {
 		if f.Sane() {

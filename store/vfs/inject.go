@@ -212,12 +212,12 @@ func (i *Injector) ReadDir(dir string) ([]Entry, error) {
 	return i.FS.ReadDir(dir)
 }
 
-// Subdirs implements FS.
-func (i *Injector) Subdirs(dir string) ([]string, error) {
+// Split implements FS.
+func (i *Injector) Split(dir string) (dirs, others []string, err error) {
 	if err := i.err(OpReadDir, dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return i.FS.Subdirs(dir)
+	return i.FS.Split(dir)
 }
 
 // Stat implements FS.

@@ -361,16 +361,17 @@ func (m *Mem) ReadDir(dir string) ([]Entry, error) {
 	return out, nil
 }
 
-// Subdirs implements FS.
-func (m *Mem) Subdirs(dir string) ([]string, error) {
+// Split implements FS.
+func (m *Mem) Split(dir string) (dirs, others []string, err error) {
 	entries, err := m.ReadDir(dir)
-	var out []string
 	for _, e := range entries {
 		if e.Dir {
-			out = append(out, e.Name)
+			dirs = append(dirs, e.Name)
+		} else {
+			others = append(others, e.Name)
 		}
 	}
-	return out, err
+	return dirs, others, err
 }
 
 func (n *node) entry(name string) Entry {

@@ -94,13 +94,13 @@ func (OS) ReadDir(dir string) ([]Entry, error) {
 	return out, nil
 }
 
-// Subdirs implements FS.
-func (OS) Subdirs(dir string) ([]string, error) {
+// Split implements FS.
+func (OS) Split(dir string) (dirs, others []string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make([]string, 0, len(list))
+	dirs = make([]string, 0, len(list))
 	for _, d := range list {
 		is := d.IsDir()
 		if d.Type()&fs.ModeSymlink != 0 {
@@ -108,10 +108,12 @@ func (OS) Subdirs(dir string) ([]string, error) {
 			is = err == nil && info.IsDir()
 		}
 		if is {
-			out = append(out, d.Name())
+			dirs = append(dirs, d.Name())
+		} else {
+			others = append(others, d.Name())
 		}
 	}
-	return out, nil
+	return dirs, others, nil
 }
 
 func entryOf(name string, info fs.FileInfo) Entry {

@@ -44,9 +44,9 @@ type FS interface {
 	MkdirAll(dir string) error
 	// ReadDir lists the entries of a directory, sorted by name.
 	ReadDir(dir string) ([]Entry, error)
-	// Subdirs lists the names of the directories in dir, sorted. It asks nothing about
-	// each, which ReadDir does.
-	Subdirs(dir string) ([]string, error)
+	// Split lists the names of the directories in dir and of all else, sorted. It asks
+	// nothing about each, which ReadDir does.
+	Split(dir string) (dirs, others []string, err error)
 	// Stat describes a file or directory.
 	Stat(name string) (Entry, error)
 	// SyncDir makes the creations, renames and removals in dir durable.

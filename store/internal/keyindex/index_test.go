@@ -1,7 +1,6 @@
 package keyindex_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -138,21 +137,6 @@ func TestNames(t *testing.T) {
 	want := []string{"20261231235959998", "20261231235959999", "20270101000000000", "20270101000000001"}
 	if got := names(t, mem); !slices.Equal(got, want) {
 		t.Errorf("names %v, want %v", got, want)
-	}
-}
-
-// TestOpenRefusesFolder: what was in a file whose name a folder has now is not known.
-func TestOpenRefusesFolder(t *testing.T) {
-	mem := vfs.NewMem()
-	if err := mem.MkdirAll("/index/20261129162506999"); err != nil {
-		t.Fatal(err)
-	}
-	o := small
-	o.Now = time.Now
-	_, err := keyindex.Open(mem, "/index", o)
-	var folder *keyindex.FolderError
-	if !errors.As(err, &folder) || folder.Path != "/index/20261129162506999" {
-		t.Errorf("opened with %v", err)
 	}
 }
 

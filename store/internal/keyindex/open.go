@@ -94,12 +94,6 @@ func (o Options) geometry() (geometry, error) {
 	return geometry{int32(slots), int32(entries)}, nil
 }
 
-// FolderError says that a folder is in the place of a file. What was in the file is not known, and
-// the next one may need its name.
-type FolderError struct{ Path string }
-
-func (e *FolderError) Error() string { return e.Path + " is a folder" }
-
 // list reads the headers of all files.
 func (x *Index) list() error {
 	entries, err := x.fs.ReadDir(x.dir)
@@ -110,11 +104,8 @@ func (x *Index) list() error {
 		return err
 	}
 	for _, e := range entries {
-		if !isName(e.Name) {
+		if e.Dir || !isName(e.Name) {
 			continue
-		}
-		if e.Dir {
-			return &FolderError{filepath.Join(x.dir, e.Name)}
 		}
 		f := &file{name: e.Name, path: filepath.Join(x.dir, e.Name), onDisk: true}
 		if err := x.readHeader(f, e.Size); err != nil {
