@@ -231,3 +231,28 @@ func TestUnprovedAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestFalseMaster: somebody registers as a newer master of the name and says so to whoever
+// asks, without the key. The master stays what it is; with the key it gives up its place.
+func TestFalseMaster(t *testing.T) {
+	for name, key := range map[string]string{"another key": otherKey, "no key": "", "the key": goodKey} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := newPair(t)
+				p.startMaster(switchable, p.on("10.0.0.1"), keyed(goodKey), func(o *Options) { o.Epoch = 1 })
+				p.m.mustSend("T", 0, "one")
+				other := startIn(t, p.net, vfs.NewMem(), replica(0, switchable, p.on("10.0.0.9"), keyed(key), func(o *Options) { o.Epoch = 7 }))
+				<-time.After(10 * time.Second)
+				if st, follows := p.m.b.stand.Load(), key == goodKey; st.isSlave() != follows {
+					t.Errorf("beside %s the master is %+v", other.b.Addr(), st)
+				}
+				// Anybody may ask what it is, and is told no proof that he did not ask for.
+				resp := p.m.callOn(other.client, p.m.b.Addr(), remoting.ReqMqctlRole, map[string]string{"step": "status"}, nil)
+				p.m.wants(resp, 0, "")
+				if resp.Ext[body.PeerProofField] != "" {
+					t.Errorf("fields %v", resp.Ext)
+				}
+			})
+		})
+	}
+}

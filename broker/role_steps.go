@@ -26,7 +26,8 @@ func (b *Broker) changeSteps() map[string]handlerFunc {
 
 // serveChange serves one step. Everybody may ask for the status, as it says no
 // more than 30001 and 26 do; a change needs a peer on this machine or one that
-// was authenticated.
+// was authenticated. Who asked with the key is answered with it: brokers give up
+// their place for what another one answers.
 func (b *Broker) serveChange(ctx context.Context, r *remoting.Request) {
 	s, err := readStep(r)
 	if err == nil && s.Step != "status" && !b.trusted(r.Conn) && !body.VerifyRole(b.roleKey, b.Addr(), r.Ext.Map(), b.opts.Now()) {
@@ -44,7 +45,12 @@ func (b *Broker) serveChange(ctx context.Context, r *remoting.Request) {
 		refuse(r, err)
 		return
 	}
-	r.Reply(remoting.CodeSuccess, "", remoting.None{}, st.Encode())
+	text := st.Encode()
+	var ext remoting.ExtEncoder = remoting.None{}
+	if asked := body.RoleProofOf(r.Ext.Map()); asked != "" && len(b.roleKey) > 0 {
+		ext = remoting.Map{body.PeerProofField: body.SignAnswer(b.roleKey, asked, s.Step, text)}
+	}
+	r.Reply(remoting.CodeSuccess, "", ext, text)
 }
 
 // Bounds of texts in a step.
@@ -158,16 +164,24 @@ func (b *Broker) divertSend(s *session, r *remoting.Request) {
 	}
 }
 
-// askRole asks another broker what it is.
+// askRole asks another broker what it is. Where there is a key it has to prove it: anybody
+// can register at a nameserver and say that he is a newer master.
 func (b *Broker) askRole(ctx context.Context, addr string) (*body.RoleStatus, error) {
 	one, cancel := context.WithTimeout(ctx, peerWait)
 	defer cancel()
-	resp, err := b.ha.net.Call(one, addr, remoting.ReqMqctlRole, remoting.Map{"step": "status"}, nil)
+	ext := remoting.Map{"step": "status"}
+	if len(b.roleKey) > 0 {
+		body.SignRole(b.roleKey, addr, ext, b.opts.Now())
+	}
+	resp, err := b.ha.net.Call(one, addr, remoting.ReqMqctlRole, ext, nil)
 	if err == nil {
 		err = resp.Err()
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(b.roleKey) > 0 && !body.AnswerProved(b.roleKey, body.RoleProofOf(ext), "status", resp.Body, resp.Ext[body.PeerProofField]) {
+		return nil, unprovedAnswer("status", addr)
 	}
 	return body.DecodeRoleStatus(resp.Body)
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -241,5 +243,19 @@ func TestPromoteBesideAnother(t *testing.T) {
 				t.Errorf("steps %q, %q", steps(m), steps(s))
 			}
 		})
+	}
+}
+
+// TestPromoteNeedsProof: with --key-file a broker that does not prove the key is believed nothing.
+func TestPromoteNeedsProof(t *testing.T) {
+	f, m, s := rolePair(t)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := f.mq(4, "ha", "promote", "a", "--id", "1", "--planned", "--yes", "--key-file", key)
+	has(t, out+errs, "does not prove the key")
+	if steps(m) != "" || steps(s) != "" {
+		t.Errorf("steps %q, %q", steps(m), steps(s))
 	}
 }

@@ -54,6 +54,9 @@ func (c *Client) Role(ctx context.Context, addr string, s RoleStep) (*body.RoleS
 	if err != nil {
 		return nil, err
 	}
+	if len(s.Key) > 0 && !body.AnswerProved(s.Key, body.RoleProofOf(ext), s.Step, resp.Body, resp.Ext[body.PeerProofField]) {
+		return nil, &BadAnswer{Addr: addr, Request: remoting.ReqMqctlRole, Err: errors.New("it does not prove the key: the broker's haAuthKeyFile is another one, or there is none")}
+	}
 	st, err := body.DecodeRoleStatus(resp.Body)
 	if err != nil {
 		return nil, &BadAnswer{Addr: addr, Request: remoting.ReqMqctlRole, Err: err}

@@ -41,6 +41,10 @@ func SignRole(key []byte, addr string, fields map[string]string, now time.Time) 
 	fields[roleProofField] = roleProof(key, fields)
 }
 
+// RoleProofOf is the proof among the fields of a step, to which its answer is proved by
+// SignAnswer with the step's name as the head; empty if there is none.
+func RoleProofOf(fields map[string]string) string { return fields[roleProofField] }
+
 // VerifyRole reports whether the sender of a step for the broker at addr has the key.
 func VerifyRole(key []byte, addr string, fields map[string]string, now time.Time) bool {
 	at, err := strconv.ParseInt(fields[roleTimeField], 10, 64)
