@@ -170,6 +170,7 @@ func TestFailedMarkOfRetentionIsNotForgotten(t *testing.T) {
 	o := small(in)
 	now := time.UnixMilli(1735689600000)
 	o.Now = func() time.Time { return now }
+	o.Steady = o.Now
 	o.Retention = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 3}
 	s, _ := open(t, o)
 	for i := range 20 {

@@ -59,9 +59,15 @@ const scarceEvery = 30 * time.Second
 // scarcity logs errors that may come by the thousand.
 type scarcity struct{ last atomic.Int64 } // when it was logged, Unix ms
 
-func (n *scarcity) note(log *slog.Logger, err error) {
+// due says whether it is time for another line, and takes it. A clock that was set back
+// does not silence it for hours.
+func (n *scarcity) due() bool {
 	now, last := time.Now().UnixMilli(), n.last.Load()
-	if now-last >= scarceEvery.Milliseconds() && n.last.CompareAndSwap(last, now) {
+	return (now-last >= scarceEvery.Milliseconds() || now < last) && n.last.CompareAndSwap(last, now)
+}
+
+func (n *scarcity) note(log *slog.Logger, err error) {
+	if n.due() {
 		log.Warn("the system has no more of what the store needs; it goes on and tries again", "error", err)
 	}
 }

@@ -95,8 +95,11 @@ type Options struct {
 	syncAlone int
 	pid       int // written into abort and progress; the process's own, but for tests of several
 
-	Now func() time.Time // default time.Now
-	Log *slog.Logger     // default slog.Default
+	Now func() time.Time // dates messages; default time.Now
+	// Steady goes on evenly whatever is done to the machine's clock; default time.Now,
+	// whose times are compared without it.
+	Steady func() time.Time
+	Log    *slog.Logger // default slog.Default
 	// OnArrival is called by whoever dispatched, once per queue and round, after
 	// new units of q became visible. It must not block and must not append.
 	OnArrival func(q *Queue)
@@ -141,6 +144,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Steady == nil {
+		o.Steady = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

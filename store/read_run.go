@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"mqctl/store/record"
 )
@@ -122,8 +121,7 @@ func (s *Store) damagedRecord(pos int64, err error) {
 	if !errors.Is(err, errRecord) {
 		return // its file is gone, or was cut
 	}
-	now, last := time.Now().UnixMilli(), s.damaged.last.Load()
-	if now-last >= scarceEvery.Milliseconds() && s.damaged.last.CompareAndSwap(last, now) {
+	if s.damaged.due() {
 		s.opt.Log.Error("a record of the commit log was damaged on disk: consumers get what is around it", "phys_offset", pos,
 			"try", "stop the broker, then mqctl store verify "+s.opt.Dir)
 	}

@@ -196,6 +196,7 @@ func TestStartAfterKillWithAShorterLog(t *testing.T) {
 	now := time.UnixMilli(1735689600000)
 	o := batchOptions(mem)
 	o.Now = func() time.Time { return now }
+	o.Steady = o.Now
 	s, _ := open(t, o)
 	for i := range 120 {
 		put(t, s, fmt.Sprint("topic-", i%4), 0, strings.Repeat("b", 100))

@@ -121,13 +121,13 @@ func (s *Store) pressureAt(r *Retention, now time.Time) pressure {
 
 // oldestDue is the first file of the log if it may go. The one that is written to
 // never does, nor one whose messages have no queue entries yet.
-func (s *Store) oldestDue(r *Retention, anyAge bool, now time.Time) (base int64, due bool) {
+func (s *Store) oldestDue(r *Retention, anyAge bool) (base int64, due bool) {
 	base = s.log.Min()
 	next, more := s.log.Next(base)
 	if !more || base+s.log.SegmentBytes() > s.dispatched.Load() {
 		return base, false
 	}
-	return base, anyAge || s.isOld(r, next, now)
+	return base, anyAge || s.isOld(r, next, s.ageNow())
 }
 
 // isOld reports whether all messages before the file at next are old: the first
@@ -145,9 +145,9 @@ func (s *Store) isOld(r *Retention, next int64, now time.Time) bool {
 	return false
 }
 
-// countDue is how many files are old at now, of at most most.
-func (s *Store) countDue(r *Retention, now time.Time, most int) int {
-	n := 0
+// countDue is how many files are old, of at most most.
+func (s *Store) countDue(r *Retention, most int) int {
+	n, now := 0, s.ageNow()
 	limit := s.dispatched.Load()
 	for base := s.log.Min(); n < most; n++ {
 		next, more := s.log.Next(base)
@@ -165,5 +165,5 @@ func (s *Store) share(r *Retention, now time.Time) int {
 	const most = 1 << 16
 	left := now.Truncate(time.Hour).Add(time.Hour).Sub(now)
 	runs := max(int(left/r.Every)-1, 1)
-	return min((s.countDue(r, now, most)+runs-1)/runs, r.Batch)
+	return min((s.countDue(r, most)+runs-1)/runs, r.Batch)
 }

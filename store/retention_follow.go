@@ -155,7 +155,7 @@ func (s *Store) CleanLog(ctx context.Context, dryRun bool) (Cleaned, error) {
 	defer s.retain.give()
 	r := s.retention.Load()
 	if dryRun {
-		c.Files = s.countDue(r, s.opt.Now(), 1<<30)
+		c.Files = s.countDue(r, 1<<30)
 		c.Bytes = int64(c.Files) * s.log.SegmentBytes()
 		return c, nil
 	}
@@ -163,7 +163,7 @@ func (s *Store) CleanLog(ctx context.Context, dryRun bool) (Cleaned, error) {
 		return c, err
 	}
 	for ctx.Err() == nil {
-		base, due := s.oldestDue(r, false, s.opt.Now())
+		base, due := s.oldestDue(r, false)
 		if !due {
 			break
 		}
@@ -175,7 +175,7 @@ func (s *Store) CleanLog(ctx context.Context, dryRun bool) (Cleaned, error) {
 		pause(ctx, r.LogPause)
 	}
 	if ctx.Err() != nil {
-		c.Left = s.countDue(r, s.opt.Now(), 1<<30)
+		c.Left = s.countDue(r, 1<<30)
 	}
 	if c.Files > 0 || c.Left > 0 {
 		s.follow(ctx)

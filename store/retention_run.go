@@ -35,6 +35,7 @@ type retainer struct {
 	sweep    []*Queue  // may have files to remove
 	timed    int64     // files of the log before it have the times of their messages
 	warned   time.Time // when it was said last that nothing can be deleted
+	age      ageClock
 }
 
 // take waits for the turn; false if ctx ends before.
@@ -117,7 +118,7 @@ func (s *Store) deleteDue(ctx context.Context) {
 				return
 			}
 		}
-		base, due := s.oldestDue(r, why == forced, now)
+		base, due := s.oldestDue(r, why == forced)
 		if !due {
 			if why >= byDemand && time.Since(t.warned) > warnEvery && (why == forced || t.asked.Load() == 0) {
 				t.warned = time.Now()

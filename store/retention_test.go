@@ -20,6 +20,7 @@ type aged struct {
 	t   *testing.T
 	mem *vfs.Mem
 	now time.Time
+	set time.Duration // by which the machine's clock was set
 	s   *store.Store
 }
 
@@ -34,6 +35,7 @@ func newAged(t *testing.T, change func(o *store.Options)) *aged {
 func (a *aged) options(change func(o *store.Options)) store.Options {
 	o := small(a.mem)
 	o.Now = func() time.Time { return a.now }
+	o.Steady = func() time.Time { return a.now.Add(-a.set) }
 	o.Retention = store.DefaultRetention()
 	o.Retention.LogPause, o.Retention.QueuePause = 0, 0
 	if change != nil {
@@ -261,6 +263,7 @@ func TestRetentionThatCouldNotReadIsMadeUp(t *testing.T) {
 	o := small(in)
 	now := time.UnixMilli(1735689600000)
 	o.Now = func() time.Time { return now }
+	o.Steady = o.Now
 	o.Retention = store.Retention{Keep: time.Second, Hours: 1<<24 - 1, UsedRatio: 75, ForceRatio: 85, FullRatio: 90, Batch: 3}
 	s, _ := open(t, o)
 	for i := range 40 {
@@ -279,4 +282,43 @@ func TestRetentionThatCouldNotReadIsMadeUp(t *testing.T) {
 	s, _ = open(t, o)
 	defer closeStore(t, s)
 	exact(t, s)
+}
+
+// TestRetentionOverSetClock: a clock that is set days ahead does not make everything old
+// at once, and one that is set back makes nothing older; time that passes does.
+func TestRetentionOverSetClock(t *testing.T) {
+	a := newAged(t, func(o *store.Options) { o.Retention.Hours = 1<<24 - 1; o.Retention.Batch = 1000 })
+	defer closeStore(t, a.s)
+	a.fill(72)
+	for range 3 {
+		a.s.RetainOnce()
+	}
+	if min := a.s.Positions().Min; min != 0 {
+		t.Fatalf("the log begins at %d though nothing is old", min)
+	}
+	set := func(by time.Duration) { a.set, a.now = a.set+by, a.now.Add(by) }
+	set(200 * time.Hour)
+	for range 10 {
+		a.s.RetainOnce()
+		a.now = a.now.Add(10 * time.Second)
+	}
+	if min := a.s.Positions().Min; min != 0 {
+		t.Errorf("a clock set ahead by 200 hours made the log begin at %d", min)
+	}
+	set(-200 * time.Hour)
+	for range 10 {
+		a.s.RetainOnce()
+		a.now = a.now.Add(10 * time.Second)
+	}
+	if min := a.s.Positions().Min; min != 0 {
+		t.Errorf("the clock was set right again, and the log begins at %d", min)
+	}
+	// Right it is: what is old goes now, while hours pass.
+	for range 40 {
+		a.now = a.now.Add(time.Hour)
+		a.s.RetainOnce()
+	}
+	if min, end := a.s.Positions().Min, a.s.Positions().Max; min == 0 || min == end {
+		t.Errorf("after 40 hours the log is %d to %d", min, end)
+	}
 }

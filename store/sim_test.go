@@ -354,6 +354,7 @@ func (w *sim) open() bool {
 	w.checkCheckpoint()
 	w.o = small(w.inj)
 	w.o.Now = func() time.Time { return w.clock }
+	w.o.Steady = w.o.Now
 	w.o.SyncFlush = w.rng.IntN(2) == 0
 	w.o.BatchTopic = func(topic string) bool { return topic == simBundles }
 	w.o.BatchQueueBytes, w.o.QueueExtBytes = 7*consumequeue.BatchUnitBytes, 200

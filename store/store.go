@@ -138,6 +138,7 @@ func Open(o Options) (*Store, Recovery, error) {
 		return nil, Recovery{}, err
 	}
 	s := newStore(o)
+	s.retain.age = ageClock{date: o.Now(), steady: o.Steady()}
 	var rec Recovery
 	if err := s.open(&rec); err != nil {
 		_ = s.closeFiles() // the first error is the one that matters
