@@ -61,7 +61,8 @@ type sameness struct {
 	end      int64 // what lies before it is the same
 	verified bool  // at least one record is
 	// lost: of all that lies behind end one of the two has lost the messages, up to
-	// lostTo at least, so nothing says that the logs differ.
+	// lostTo at least, so nothing says that the logs differ. Without it they do, from
+	// somewhere between end and lostTo on.
 	lost   bool
 	lostTo int64
 }
@@ -97,7 +98,7 @@ func common(ctx context.Context, log Log, ask probe, lo, hi int64) (sameness, er
 			return out, err
 		}
 	}
-	return sameness{end: lo, verified: verified}, nil
+	return sameness{end: lo, verified: verified, lostTo: lost.around(lo)}, nil
 }
 
 // narrow asks about the records that begin at at.

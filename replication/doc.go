@@ -26,6 +26,10 @@
 // compares the bytes of its last record. If they differ it stops, says so, and
 // asks again every ten seconds. Where either side has a hole, or what fills one,
 // nothing is compared: the other one may have the good copy, and keeps it.
+// A difference that may have begun inside a hole is taken to begin where the hole
+// does: all from there on is set aside, or told of. If all that a slave has behind
+// the last common record lies inside its master's hole, nothing can tell whether it is the
+// same, and it stays.
 //
 // # The stream
 //

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,7 @@ func TestHolesAreNotCompared(t *testing.T) {
 		state         State
 		same          int64 // the slave's bytes before it are what they were; behind it the master's
 		asides        int
+		says          string
 	}{
 		{name: "the master's, before a tail", master: holed(theirs, 100, 112), slave: ours, rejoin: true, state: Syncing, same: base.end(), asides: 1},
 		{name: "the slave's, before a tail", master: theirs, slave: holed(ours, 100, 112), rejoin: true, state: Syncing, same: base.end(), asides: 1},
@@ -37,7 +39,10 @@ func TestHolesAreNotCompared(t *testing.T) {
 		// Where the difference begins inside a hole, all that was in it is cut: a message
 		// that the master may never have had must not stay.
 		{name: "the difference lies in it", master: holed(theirs, n-4, n+4), slave: ours, rejoin: true, state: Syncing, same: base.starts[n-4], asides: 1},
-		{name: "no tail is cut without a newer master", master: holed(theirs, 100, 112), slave: ours, state: Diverged, same: ours.end()},
+		{name: "the difference lies in the slave's own", master: theirs, slave: holed(ours, n-4, n+4), rejoin: true, state: Syncing, same: base.starts[n-4], asides: 1},
+		{name: "the difference lies in both sides'", master: holed(theirs, n-4, n+4), slave: holed(ours, n-8, n+2), rejoin: true, state: Syncing, same: base.starts[n-8], asides: 1},
+		{name: "the difference lies in it, and the master is no newer one", master: holed(theirs, n-4, n+4), slave: ours, state: Diverged, same: ours.end(), says: "one of the two has lost its messages up to " + strconv.FormatInt(theirs.starts[n+4], 10)},
+		{name: "no tail is cut without a newer master", master: holed(theirs, 100, 112), slave: ours, state: Diverged, same: ours.end(), says: "differ from there on"},
 		{name: "nothing else in common", master: early.cutTo(early.starts[1]), slave: base.clone().cutTo(base.starts[5]), state: Diverged, same: base.starts[5]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +60,7 @@ func TestHolesAreNotCompared(t *testing.T) {
 				defer func() { b.stop() }()
 				<-time.After(30 * time.Second)
 				got := b.s.Status()
-				if got.State != c.state {
+				if got.State != c.state || !strings.Contains(got.Sentence, c.says) {
 					t.Fatalf("%s: %s\n%s", got.State, got.Sentence, b.logged())
 				}
 				if len(c.slave.asides) != c.asides || c.asides > 0 && int64(c.slave.asides[0].From) != c.same {

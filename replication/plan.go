@@ -173,7 +173,7 @@ func (s *Slave) differs(ctx context.Context, addr string, a AttachReply) error {
 		s.o.Cut()
 		return errAgain
 	}
-	return tailAlarm(same, end, a.End)
+	return tailAlarm(c, end, a.End)
 }
 
 // passHole follows a master although our newest records, from same on, cannot be
@@ -191,13 +191,18 @@ func (s *Slave) passHole(same, end, to int64) error {
 	return errAgain
 }
 
-func tailAlarm(same, end, masterEnd int64) error {
+func tailAlarm(c sameness, end, masterEnd int64) error {
+	same := c.end
 	if same >= masterEnd {
 		return alarm(Ahead, "this log ends at %d, %d bytes beyond the master's end at %d: the master has lost its newest messages. "+
 			"They are only here: promote this broker, or set its store aside to follow the master", end, end-masterEnd, masterEnd)
 	}
-	return alarm(Diverged, "this log and the master's are the same up to %d, and differ from there on (%d bytes here): "+
-		"one of the two holds messages that the other never had. Promote the right one, or set the store of this one aside", same, end-same)
+	from := "from there on"
+	if c.lostTo > same {
+		from = fmt.Sprintf("behind that: where is not known, since one of the two has lost its messages up to %d", c.lostTo)
+	}
+	return alarm(Diverged, "this log and the master's are the same up to %d, and differ %s (%d bytes here): "+
+		"one of the two holds messages that the other never had. Promote the right one, or set the store of this one aside", same, from, end-same)
 }
 
 // planForeign makes the checks that an Apache master allows.
@@ -288,7 +293,7 @@ func (s *Slave) differsForeign(ctx context.Context, addr string, lo, end int64) 
 		return alarm(Diverged, "this log, %d to %d, has not one record in common with the master's, %d to %d: "+
 			"it follows the wrong master, or has the wrong store. Give it an empty store to copy the master's", pos.Min, pos.Max, lo, end)
 	}
-	return tailAlarm(same, int64(pos.Max), end)
+	return tailAlarm(c, int64(pos.Max), end)
 }
 
 // planBlind follows a master of which only the HA address is known: nothing can be
