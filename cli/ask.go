@@ -253,7 +253,7 @@ func normaliseAsking(ctx context.Context, io Stdio, args []string) (*line, error
 		}
 		value, err := m.ask(ctx, io, args[1:])
 		if err != nil {
-			return nil, err
+			return l, err
 		}
 		args = m.missing.with(args, value)
 	}

@@ -48,6 +48,9 @@ type call struct {
 	fallback map[string][]string // values of the context and of the file's defaults
 }
 
+// name is how the command is written, without the program's name.
+func (c *call) name() string { return c.cmd.name(c.old) }
+
 // given reports whether the flag stands on the command line.
 func (c *call) given(key string) bool { return len(c.values[key]) > 0 }
 

@@ -48,7 +48,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 		l, err = normaliseAsking(ctx, io, append([]string{args[0]}, words...))
 	}
 	if err != nil {
-		return compat(io, printUsage(io, asMessage(err)))
+		return compat(io, printUsage(io, asMessage(err), l.name()))
 	}
 	l.mqadmin = l.mqadmin || hasWord(io.Env("MQCTL_COMPAT"), "mqadmin")
 	switch {
@@ -87,8 +87,10 @@ func compat(io Stdio, code int) int {
 	return ExitOK
 }
 
-// printUsage writes an error of the command line; nothing goes to stdout.
-func printUsage(io Stdio, m *Message) int {
+// printUsage writes an error of the command line; nothing goes to stdout. command
+// is how the command is written, "" when it is not known.
+func printUsage(io Stdio, m *Message, command string) int {
+	m.complete(command)
 	p := printer{err: io.Err, errStyle: newStyle(io.Err, io.Env("MQCTL_COLOR"), io.Env)}
 	p.message(m, "error")
 	return m.ExitCode
@@ -106,14 +108,14 @@ func execute(ctx context.Context, c *call) int {
 		return printOwnSchema(c)
 	}
 	if err := c.checkEnvironment(); err != nil {
-		return printUsage(c.io, asMessage(err))
+		return printUsage(c.io, asMessage(err), c.name())
 	}
 	if err := c.useClientFile(); err != nil {
-		return printUsage(c.io, asMessage(err))
+		return printUsage(c.io, asMessage(err), c.name())
 	}
 	p, err := newPrinter(c)
 	if err != nil {
-		return printUsage(c.io, asMessage(err))
+		return printUsage(c.io, asMessage(err), c.name())
 	}
 	c.p = p
 	if err := c.refuseReadOnly(); err != nil {
@@ -151,7 +153,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	}
 	if err != nil {
 		if status, ok := interruption(ctx); ok && r == nil {
-			fmt.Fprintln(c.io.Err, "error   interrupted  [INTERRUPTED]")
+			printUsage(c.io, asMessage(c.explain(context.Canceled)), c.name())
 			return status
 		}
 		m := asMessage(c.explain(err))
@@ -160,8 +162,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 			r = &result{}
 		}
 		r.errors = append(r.errors, *m)
+		r.complete(c.name())
 		if m.ExitCode == ExitUsage && r.items == nil {
-			return printUsage(c.io, m)
+			return printUsage(c.io, m, c.name())
 		}
 		if c.p.format != "json" && len(r.items) == 0 {
 			c.p.messages(r)
@@ -169,6 +172,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		}
 	} else if len(r.errors) > 0 || r.exit != 0 || r.final != nil {
 		code = r.code()
+		r.complete(c.name())
 	}
 	if code == ExitPartial && c.on("allow-partial") {
 		code = ExitOK
@@ -179,7 +183,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	if !r.streamed {
 		if err := c.p.print(r); err != nil {
 			if m := asMessage(err); m.ExitCode != ExitOK {
-				return printUsage(c.io, m)
+				return printUsage(c.io, m, c.name())
 			}
 			c.p.message(asMessage(err), "warning")
 		}
@@ -195,8 +199,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		fmt.Fprintln(c.io.Err, "note    dry run: nothing was written")
 	}
 	if c.p.broken != nil && !quiet(c.p.broken) {
-		fmt.Fprintf(c.io.Err, "error   cannot write the result: %v  [OUTPUT_FAILED]\n", c.p.broken)
-		return ExitFailed
+		return printUsage(c.io, fail(ExitFailed, "OUTPUT_FAILED", "cannot write the result: %v", c.p.broken), c.name())
 	}
 	if status, ok := interruption(ctx); ok && code != ExitOK && code != ExitPartial {
 		return status
@@ -330,6 +333,5 @@ func reportBug(io Stdio, args []string, p any, stack []byte) int {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		where = "(not written: " + err.Error() + ")"
 	}
-	fmt.Fprintf(io.Err, "error   internal error: %v  [BUG]\nwhy     the report is in %s\n", p, where)
-	return ExitBug
+	return printUsage(io, fail(ExitBug, "BUG", "internal error: %v", p).because("the report is in %s", where), "")
 }

@@ -178,7 +178,7 @@ func byStore(c *call, dir string) (localBroker, error) {
 	}
 	pid := lockHolder(lockPath(abs))
 	if pid == 0 {
-		return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "no process uses the store %s", abs)
+		return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "no process uses the store %s", abs).because("nothing was stopped").try("mqctl broker list --local")
 	}
 	l := localBroker{StoreDir: abs, Pid: pid}
 	var note localBroker
@@ -191,7 +191,8 @@ func byStore(c *call, dir string) (localBroker, error) {
 func byPidFile(c *call, name string) (localBroker, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "cannot read the pid file: %v", err)
+		return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "the pid file %s cannot be read: %s", name, plainFileError(err)).because("nothing was stopped").
+			try("mqctl broker list --local", "mqctl broker stop --store DIR")
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || pid <= 1 {
@@ -206,5 +207,5 @@ func byPidFile(c *call, name string) (localBroker, error) {
 		return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "pid %d of %s is no broker that this user started", pid, name).because("the file may be an old one; nothing was stopped").
 			try("mqctl broker stop --store DIR")
 	}
-	return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "pid %d of %s does not run any more", pid, name)
+	return localBroker{}, fail(ExitNotFound, "NOT_RUNNING", "pid %d of %s does not run any more", pid, name).because("nothing was stopped").try("mqctl broker list --local")
 }

@@ -242,10 +242,7 @@ func (c *call) fileLogs(ctx context.Context, since time.Time) (*result, error) {
 	path := c.str("file")
 	f, err := os.Open(path)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, noFile(path)
-		}
-		return nil, fail(ExitBadConfig, "BAD_FILE", "cannot read %s: %v", path, err)
+		return nil, unreadable(path, err)
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 64<<10)

@@ -215,37 +215,8 @@ func (e *errorCode) exitCode() *int {
 
 // text is what the message says, with dots for its values.
 func (e *errorCode) text() string {
-	if t := tableText(errorTexts, e.code); t != "" {
+	if t, _, _ := strings.Cut(tableText(errorTexts, e.code), " | "); t != "" {
 		return t
 	}
 	return "Says: " + e.pattern
 }
-
-// errorTexts explains the errors that are met most.
-const errorTexts = `
-NAMESRV_UNREACHABLE | None of the nameservers could be reached: wrong -n, a nameserver that is not running, or a network between.
-NAMESRV_TIMEOUT | The nameservers were reached and gave no answer in time.
-BROKER_UNREACHABLE | The broker is registered and could not be reached at the address it gave: it has stopped, or brokerIP1 is wrong.
-TIMEOUT | The server was reached and gave no answer in time (--timeout). A change may or may not have been made.
-DEADLINE | The command took longer than --deadline allows.
-BAD_ADDRESS | The address has not the form host:port.
-BAD_VALUE | A value of a flag or argument is not possible; nothing was sent.
-BAD_PROTOCOL | What answers there does not speak RocketMQ's protocol.
-BAD_CONFIG | A configuration or input file cannot be used; the message says which line.
-UNKNOWN_COMMAND | No command has this name; mqctl help and mqctl help mqadmin list them.
-UNKNOWN_FLAG | The command has no such flag; nothing was sent.
-UNKNOWN_KEY | No broker setting has this name; nothing was sent.
-TARGET_MISSING | Several clusters are registered and the command names none.
-CLUSTER_EMPTY | The nameserver answers and knows no broker; brokers register when they start and every 30 s.
-NOT_OFFERED | The broker does not serve this request: its version does not have it.
-DENIED | The key that signs the request may not do this.
-READ_ONLY | The context in use refuses every change (read_only = true).
-PARTIAL | Some brokers were changed or have answered and others not; the same command again is safe.
-NOT_VERIFIED | The broker took the change, and what was read back differs.
-CONFIRMATION_NEEDED | Something would be destroyed and nobody is there to ask: add --yes, or look first with --dry-run.
-ABORTED | The question was answered with no; nothing was changed.
-STORE_IN_USE | Another process works in this store.
-PORT_IN_USE | Another process listens on this port.
-IDENTITY_CONFLICT | Another broker is registered with this name and id.
-BUG | An internal error; the report file says where.
-`

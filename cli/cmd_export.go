@@ -500,10 +500,10 @@ func (c *call) readOffsets(path string) ([]savedOffset, error) {
 		Items []savedOffset `json:"items"`
 	}
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, badFile(path, "%v", err)
+		return nil, badFile(path, "%s", jsonWrong(b, err)).try("mqctl offset export --group GROUP > FILE")
 	}
 	if len(doc.Items) == 0 {
-		return nil, badFile(path, "it has no items with offsets")
+		return nil, badFile(path, "it has no items with offsets").try("mqctl offset export --group GROUP > FILE")
 	}
 	for i, it := range doc.Items {
 		if subgroup.CheckName(it.Group) != nil || topic.CheckName(it.Topic) != nil || it.Broker == "" || it.QueueID < 0 || it.Offset < 0 {

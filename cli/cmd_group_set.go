@@ -181,8 +181,8 @@ func (c *call) warnSlaveRead(r *result, it *groupSetItem, v slaveView, p *groupP
 		return
 	}
 	m := warning("SLAVE_READ_DISABLED", it.target.String(), "%s: slaveReadEnable=false, so %s cannot take effect there", it.target, strings.Join(idle, " and "))
-	where := it.target.Broker
-	if where == "" {
+	where := it.target.Broker + " --all" // the slave asks its own setting
+	if it.target.Broker == "" {
 		where = it.Addr
 	}
 	m.offer("mqctl broker config set slaveReadEnable=true --broker " + where)

@@ -458,7 +458,7 @@ func readBody(c *call) ([]byte, error) {
 	case c.given("file"):
 		f, err := os.Open(c.str("file"))
 		if err != nil {
-			return nil, fail(ExitBadConfig, "BAD_FILE", "cannot read %s: %v", c.str("file"), err)
+			return nil, unreadable(c.str("file"), err)
 		}
 		defer f.Close()
 		return readLimited(f, c.str("file"))

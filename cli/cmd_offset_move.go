@@ -40,7 +40,7 @@ func offsetMoveCommands() []*command {
 	cluster := flagSpec{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "all masters of this cluster"}
 	broker := flagSpec{key: "broker", long: "broker", short: "b", meta: "ADDR", complete: "broker", help: "this broker only: NAME, NAME/ID or HOST:PORT"}
 	force := flagSpec{key: "force", long: "force", short: "f", kind: kindBool, oldOnly: true, help: "false: only back, never forward (default true)"}
-	moment := flagSpec{key: "to", long: "timestamp", short: "s", required: true, meta: "TIME", help: "earliest, latest, RFC 3339, -2h; mqadmin's now, milliseconds and yyyy-MM-dd#HH:mm:ss:SSS too"}
+	moment := flagSpec{key: "to", long: "timestamp", short: "s", required: true, meta: "TIME", help: "earliest, latest, 2026-11-29T10:00 (this machine's zone unless the time names one), -2h; mqadmin's now, milliseconds and yyyy-MM-dd#HH:mm:ss:SSS too"}
 	attrs := mutates | destructive | planned
 	return []*command{
 		{

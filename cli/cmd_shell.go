@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,11 +85,8 @@ func (c *call) shellInput(ctx context.Context, s *shell.Session, interactive, du
 		return s.Script(ctx, strings.NewReader(strings.Join(c.values["execute"], "\n")), "-e"), nil
 	case len(c.args) > 0 && c.arg(0) != "-":
 		f, err := os.Open(c.arg(0))
-		if errors.Is(err, os.ErrNotExist) {
-			return 0, noFile(c.arg(0))
-		}
 		if err != nil {
-			return 0, fail(ExitBadConfig, "BAD_FILE", "the script cannot be read: %v", err)
+			return 0, unreadable(c.arg(0), err)
 		}
 		defer f.Close()
 		return s.Script(ctx, f, c.arg(0)), nil

@@ -46,7 +46,7 @@ func (it *pullItem) explainCounted(v *body.InspectPull, row *body.InspectPullRow
 	read := it.step("slaveReadEnable", strconv.FormatBool(v.SlaveRead), "slaves may be suggested")
 	if !v.SlaveRead {
 		read.Note, read.Stops = "stops here: master suggested", true
-		it.toChange = []string{"mqctl broker config set slaveReadEnable=true --broker " + v.Broker}
+		it.toChange = []string{"mqctl broker config set slaveReadEnable=true --broker " + v.Broker + " --all"}
 	}
 	want := it.explainGroup(row, slow, !v.SlaveRead)
 	if want == 0 && v.SlaveRead {

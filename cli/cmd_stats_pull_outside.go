@@ -173,7 +173,7 @@ func (it *pullItem) explainOutside(end, phys *int64, all []admin.Target) {
 	}
 	if off {
 		read.Note, read.Stops = "stops here: master suggested", true
-		it.toChange = []string{"mqctl broker config set slaveReadEnable=true --broker " + it.Broker}
+		it.toChange = []string{"mqctl broker config set slaveReadEnable=true --broker " + it.Broker + " --all"}
 	}
 	it.step("brokerId", decimal(it.Config.BrokerID), "used within the limit")
 	it.step("whichBrokerWhenConsumeSlowly", decimal(it.Config.SlowBrokerID), "used beyond the limit")

@@ -47,7 +47,7 @@ func TestExplainPull(t *testing.T) {
 	}{
 		{"suggested", with(master, good), slow, []string{"slow\n", "5  whichBrokerWhenConsumeSlowly  1", "connected", "← suggested", "why  behind the limit, whichBrokerWhenConsumeSlowly=1\n"}},
 		{"reads off", with(off, good), reason(slow, "SLAVE_READ_DISABLED"), []string{"← stops here: master suggested", "would be used", "could serve", "behind, but slaveReadEnable=false",
-			"to change it   mqctl broker config set slaveReadEnable=true --broker b\n"}},
+			"to change it   mqctl broker config set slaveReadEnable=true --broker b --all\n"}},
 		{"near", with(master, good), near, []string{"5  brokerId", "← the master", "within memory, brokerId=0"}},
 		{"missing", with(master, body.InspectPullPeer{BrokerID: 7, Alive: true}), reason(slow, "BROKER_ID_MISSING"),
 			[]string{"6  b/1", "← stops here: no such broker is connected", "mqctl group set g --slow-broker 7"}},

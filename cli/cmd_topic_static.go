@@ -341,7 +341,7 @@ func readMapping(path, name string) (*mappingFile, error) {
 	}
 	var m mappingFile
 	if err := fastjson.Unmarshal(b, &m); err != nil {
-		return nil, bad("%v", err)
+		return nil, bad("%s", jsonWrong(b, err))
 	}
 	if m.Topic != name || len(m.Configs) == 0 {
 		return nil, bad("it is about topic %q and %d brokers", m.Topic, len(m.Configs))

@@ -119,6 +119,12 @@ func entryToUndo(entries []auditEntry, id string) (*auditEntry, error) {
 	for i := range slices.Backward(entries) {
 		e := &entries[i]
 		switch {
+		case e.UndoID == nil && id == "" && e.Result != "FAILED" && e.Result != "ROLLED_BACK":
+			m := fail(ExitFailed, "NO_WAY_BACK", "the newest change cannot be taken back: %s, at %s; nothing was changed", strings.Join(e.Command, " "), e.At)
+			if before, err := entryToUndo(entries[:i], ""); err == nil {
+				m.offer("mqctl undo " + *before.UndoID)
+			}
+			return nil, m.try("mqctl audit list")
 		case e.UndoID == nil:
 		case id == "" && (e.Undoes != nil || undone[*e.UndoID]):
 		case id == "":
@@ -167,7 +173,8 @@ func runUndo(ctx context.Context, c *call) (*result, error) {
 		for _, it := range conflicts {
 			r.add(it)
 		}
-		m := fail(ExitConditionFalse, "CHANGED_SINCE", "%s of change %s changed since; nothing was written", count(len(conflicts), "thing"), *e.UndoID)
+		m := fail(ExitConditionFalse, "CHANGED_SINCE", "%s of change %s changed since; nothing was written", count(len(conflicts), "thing"), *e.UndoID).
+			because("the values of now are neither those that it left nor those of before it").try("mqctl audit list --target " + conflicts[0].Broker)
 		for _, it := range conflicts {
 			m.after = append(m.after, fmt.Sprintf("%s %s/%s: %s", it.Broker, strings.ToLower(it.Kind), it.Name, joinedChanges(it.Changes)))
 		}

@@ -96,7 +96,7 @@ func copyView(sentence string) view {
 func readPassword(path string) (admin.Secret, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return admin.Secret{}, fail(ExitBadConfig, "BAD_FILE", "the password cannot be read: %v", err).because("nothing was sent")
+		return admin.Secret{}, unreadable(path, err).because("the password is to be read from it; nothing was sent")
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, passwordMax+1))

@@ -15,9 +15,15 @@ import (
 	"mqctl/broker/remoting"
 )
 
+// sourceCode is a code and whether only warnings have it.
+type sourceCode struct {
+	errorCode
+	onlyWarns bool
+}
+
 // codesInSource collects the codes of all messages that the package makes, with
 // their exit codes and what they say.
-func codesInSource(t *testing.T) map[string]errorCode {
+func codesInSource(t *testing.T) map[string]sourceCode {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -47,13 +53,14 @@ func codesInSource(t *testing.T) map[string]errorCode {
 			return true
 		})
 	}
-	out := map[string]errorCode{}
-	note := func(code string, exit int, pattern string) {
+	out := map[string]sourceCode{}
+	note := func(code string, exit int, pattern string, warns bool) {
 		had, ok := out[code]
 		if !ok {
-			out[code] = errorCode{code, exit, pattern}
+			out[code] = sourceCode{errorCode{code, exit, pattern}, warns}
 			return
 		}
+		had.onlyWarns = had.onlyWarns && warns
 		if had.exit != exit {
 			had.exit = -1
 		}
@@ -67,7 +74,7 @@ func codesInSource(t *testing.T) map[string]errorCode {
 			if a, ok := n.(*ast.AssignStmt); ok { // m.Code, m.ExitCode = "X", Y
 				for i, left := range a.Lhs {
 					if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "Code" && i < len(a.Rhs) && literalOf(a.Rhs[i]) != "" {
-						note(literalOf(a.Rhs[i]), -1, "")
+						note(literalOf(a.Rhs[i]), -1, "", false)
 					}
 				}
 			}
@@ -82,7 +89,7 @@ func codesInSource(t *testing.T) map[string]errorCode {
 			switch {
 			case name.Name == "usage" && len(c.Args) >= 2:
 				if code, text := literalOf(c.Args[0]), literalOf(c.Args[1]); code != "" {
-					note(code, ExitUsage, text)
+					note(code, ExitUsage, text, false)
 				}
 			case name.Name == "fail" && len(c.Args) >= 3:
 				exit := -1
@@ -92,11 +99,11 @@ func codesInSource(t *testing.T) map[string]errorCode {
 					}
 				}
 				if code, text := literalOf(c.Args[1]), literalOf(c.Args[2]); code != "" {
-					note(code, exit, text)
+					note(code, exit, text, false)
 				}
 			case name.Name == "warning" && len(c.Args) >= 3:
 				if code, text := literalOf(c.Args[0]), literalOf(c.Args[2]); code != "" {
-					note(code, -1, text)
+					note(code, -1, text, true)
 				}
 			}
 			return true
@@ -161,10 +168,107 @@ func TestSchemasOfErrorCodes(t *testing.T) {
 	}
 	for line := range strings.Lines(errorTexts) {
 		code, _, ok := strings.Cut(line, " | ")
-		if ok && errorCodeOf(code) == nil && code != "BUG" && code != "PARTIAL" {
+		if ok && errorCodeOf(code) == nil {
 			t.Errorf("%s is explained and no message has it", code)
 		}
 	}
+}
+
+// TestEveryErrorAdvises: an error of every code that the source makes says what
+// happened, why, and what to try, and what it says to try can be typed.
+func TestEveryErrorAdvises(t *testing.T) {
+	found := codesInSource(t)
+	for code, e := range found {
+		if e.onlyWarns {
+			continue
+		}
+		m := fail(ExitFailed, code, "something")
+		m.complete("group set")
+		if m.Why == "" || len(m.Try) == 0 {
+			t.Errorf("%s: advice.go has no row that says why, and what to try: %q", code, m.lines("error"))
+		}
+		for _, l := range m.Try {
+			checkTypeable(t, code, l)
+		}
+	}
+	for place, l := range offersInSource(t) {
+		checkTypeable(t, place, l)
+	}
+}
+
+// checkTypeable fails where a line to paste names a command or flag that there is not.
+func checkTypeable(t *testing.T, what, text string) {
+	t.Helper()
+	if !strings.HasPrefix(text, "mqctl ") {
+		return
+	}
+	l, err := commands().normalise("mqctl", exampleWords(strings.ReplaceAll(text, " ...", "")))
+	if l.cmd == nil && l.topic == nil && l.noun == "" && err == nil {
+		t.Errorf("%s: %s is no command", what, text)
+	}
+	if err == nil {
+		return
+	}
+	switch m := asMessage(err); m.Code {
+	case "UNKNOWN_COMMAND", "UNKNOWN_FLAG", "STRAY_ARGUMENT", "AMBIGUOUS_FLAG", "CONTRADICTION":
+		t.Errorf("%s: %s: %v", what, text, err)
+	}
+}
+
+// offersInSource are the lines that messages offer, by place. Values that are put
+// in stand as X; lines whose command is put in are left out.
+func offersInSource(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		tree, err := goparser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			c, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := c.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "try" && s.Sel.Name != "offer" {
+				return true
+			}
+			for _, a := range c.Args {
+				if text := joinedText(a); strings.HasPrefix(text, "mqctl ") && !strings.HasPrefix(text, "mqctl X") && text != "mqctl -n HOST:9876 X" {
+					out[set.Position(a.Pos()).String()] = text
+				}
+			}
+			return true
+		})
+	}
+	if len(out) < 100 {
+		t.Fatalf("only %d lines were found", len(out))
+	}
+	return out
+}
+
+// joinedText is a text with X for what is not literal in it.
+func joinedText(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return s
+	case *ast.BinaryExpr:
+		return joinedText(e.X) + joinedText(e.Y)
+	case *ast.CallExpr:
+		if s, ok := e.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Sprintf" {
+			return strings.NewReplacer("%s", "X", "%d", "1", "%v", "X", "%q", "X").Replace(joinedText(e.Args[0]))
+		}
+	}
+	return "X"
 }
 
 // TestExplainEverything: every setting, error, request and response has a text.

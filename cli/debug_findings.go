@@ -322,7 +322,7 @@ func (a *analysis) slowReads(b *seenBroker) {
 	for _, row := range b.pull.Rows {
 		if row.Slow > 0 && row.Reason == "SLAVE_READ_DISABLED" {
 			a.say("WARN", "READS", row.Group+" "+row.Topic, b.part("inspect-pull.json"), humanize.IBytes(uint64(max(0, row.BehindBytes)))+" behind and read from the master's disk at "+b.name(), "slaveReadEnable is false",
-				fmt.Sprintf("mqctl stats pull --explain --group %s --topic %s", row.Group, row.Topic), "mqctl broker config set slaveReadEnable=true --broker "+b.Broker)
+				fmt.Sprintf("mqctl stats pull --explain --group %s --topic %s", row.Group, row.Topic), "mqctl broker config set slaveReadEnable=true --broker "+b.Broker+" --all")
 		}
 	}
 }

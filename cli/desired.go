@@ -50,6 +50,49 @@ func noFile(path string) *Message {
 	return fail(ExitBadConfig, "FILE_NOT_FOUND", "there is no file %s", path)
 }
 
+// unreadable is the error of an input file that cannot be opened.
+func unreadable(path string, err error) *Message {
+	if errors.Is(err, os.ErrNotExist) {
+		return noFile(path)
+	}
+	return badFile(path, "%s", plainFileError(err))
+}
+
+// plainFileError is an error of the file system without the path, which is said
+// already.
+func plainFileError(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// jsonWrong says where text is not the JSON that is expected there, and why.
+func jsonWrong(text []byte, err error) string {
+	var syntax *json.SyntaxError
+	var clean *fastjson.SyntaxError
+	var kind *json.UnmarshalTypeError
+	at := func(offset int64, reason string) string {
+		before := text[:min(int(offset), len(text))]
+		return fmt.Sprintf("line %d, column %d: no JSON: %s", 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')-1, reason)
+	}
+	switch {
+	case errors.As(err, &syntax):
+		return at(syntax.Offset, err.Error())
+	case errors.As(err, &clean):
+		return at(clean.Offset, clean.Reason)
+	case errors.As(err, &kind):
+		line := 1 + bytes.Count(text[:min(int(kind.Offset), len(text))], []byte("\n"))
+		where := "it"
+		if kind.Field != "" {
+			where = kind.Field
+		}
+		return fmt.Sprintf("line %d: %s is a %s, which cannot be there", line, where, kind.Value)
+	}
+	return err.Error()
+}
+
 // badFile is the error of an input file.
 func badFile(path, format string, args ...any) *Message {
 	m := fail(ExitBadConfig, "BAD_FILE", "%s: %s", path, fmt.Sprintf(format, args...))
@@ -62,11 +105,8 @@ func (c *call) readInput(path string) ([]byte, error) {
 	in := c.io.In
 	if path != "-" {
 		f, err := os.Open(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, noFile(path).because("nothing was sent")
-		}
 		if err != nil {
-			return nil, badFile(path, "%v", err)
+			return nil, unreadable(path, err)
 		}
 		defer f.Close()
 		in = f
@@ -89,7 +129,9 @@ func (c *call) readDesired(path string) (*desired, error) {
 	}
 	d := newDesired()
 	if trimmed := bytes.TrimSpace(b); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[' && looksLikeJSON(trimmed)) {
-		err = d.fromJSON(trimmed)
+		if err = d.fromJSON(trimmed); err != nil {
+			err = errors.New(jsonWrong(trimmed, err))
+		}
 	} else {
 		var doc map[string]any
 		_, err = toml.Decode(string(b), &doc)

@@ -101,7 +101,7 @@ func helpUnknown(stdio Stdio, r *registry, path string) int {
 	for _, w := range nearest(path, words) {
 		m.offer("mqctl help " + w)
 	}
-	return printUsage(stdio, m)
+	return printUsage(stdio, m, "")
 }
 
 // writeHelp writes a page; a reader that has gone misses it.

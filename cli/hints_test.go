@@ -121,8 +121,56 @@ func TestHintsOfFailIf(t *testing.T) {
 // An input file that is not there is one error with one status everywhere.
 func TestInputFileMissing(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	for _, line := range []string{"debug analyse ", "shell ", "broker logs --file ", "plan -f ", "offset import --file "} {
-		checkHints(t, []hint{{line + none, ExitBadConfig, []string{"there is no file " + none, "FILE_NOT_FOUND"}, nil}})
+	store := t.TempDir()
+	if err := os.Mkdir(filepath.Join(store, "commitlog"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"debug analyse ", "shell ", "broker logs --file ", "plan -f ", "offset import --file ", "store import " + store + " --file ", "dumpCompactionLog -f ", "message send t --file ", "user create u --password-file "} {
+		checkHints(t, []hint{{line + none, ExitBadConfig, []string{"there is no file " + none, "FILE_NOT_FOUND", "\ntry     "}, nil}})
+	}
+}
+
+// What is wrong in a JSON file is said with its line, not in the words of a parser alone.
+func TestHintsOfJSON(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	checkHints(t, []hint{
+		{"offset import --file " + file("a", "{\n\"items\": [}"), ExitBadConfig, []string{"line 2, column 11: no JSON", "try     mqctl offset export"}, []string{"Go value"}},
+		{"offset import --file " + file("b", "{\n\n\"items\": [{\"offset\":\"x\"}]}"), ExitBadConfig, []string{"line 3: items.offset is a string, which cannot be there"}, []string{"Go "}},
+		{"offset import --file " + file("c", "{}"), ExitBadConfig, []string{"no items with offsets"}, nil},
+		{"plan -f " + file("d", "{\n\"topicConfigTable\":{\n]}"), ExitBadConfig, []string{"line 3, column "}, nil},
+	})
+}
+
+// undo without an id never passes over a newer change that it cannot take back.
+func TestUndoPassesOverNothing(t *testing.T) {
+	dir := t.TempDir()
+	audit := filepath.Join(dir, "audit.jsonl")
+	old := `{"at":"2026-11-29T10:00:00.000Z","command":["group","set","g"],"items":[{"target":"a/0","addr":"127.0.0.1:1","key":"group/g","before":null,"after":{}}],"undoId":"aaa111","undoes":null,"result":"APPLIED","namesrv":["127.0.0.1:1"]}`
+	newer := `{"at":"2026-11-29T11:00:00.000Z","command":["broker","clean","topics"],"items":[],"undoId":null,"undoes":null,"result":"APPLIED","namesrv":["127.0.0.1:1"]}`
+	failed := strings.ReplaceAll(newer, "APPLIED", "FAILED")
+	for _, c := range []struct {
+		lines []string
+		line  string
+		has   string
+	}{
+		{[]string{old, newer}, "undo", "the newest change cannot be taken back: broker clean topics, at 2026-11-29T11:00:00.000Z; nothing was changed  [NO_WAY_BACK]\ntry     mqctl undo aaa111   or   mqctl audit list"},
+		{[]string{old, newer}, "undo aaa111", "BROKER_UNREACHABLE"},
+		{[]string{old, failed}, "undo", "BROKER_UNREACHABLE"},
+	} {
+		if err := os.WriteFile(audit, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, out, errs := runEnv(map[string]string{"MQCTL_NAMESRV": "127.0.0.1:1", "MQCTL_AUDIT": audit}, append([]string{"mqctl"}, strings.Fields(c.line)...)...)
+		if !strings.Contains(errs, c.has) {
+			t.Errorf("%s: no %q in\n%s%s", c.line, c.has, out, errs)
+		}
 	}
 }
 

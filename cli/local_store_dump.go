@@ -164,7 +164,7 @@ func runStoreDump(ctx context.Context, c *call) (*result, error) {
 		return d.file(ctx, path)
 	}
 	if c.old {
-		return nil, fail(ExitNotFound, "NO_FILE", "there is no file %s", path)
+		return nil, noFile(path)
 	}
 	bar := c.progress("dump")
 	s, err := c.openStore(bar.at)

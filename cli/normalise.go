@@ -42,6 +42,14 @@ func (l *line) canonical() []string {
 	return append(out, l.args...)
 }
 
+// name is how the command is written, "" when none is known.
+func (l *line) name() string {
+	if l == nil || l.cmd == nil {
+		return ""
+	}
+	return l.cmd.name(l.old)
+}
+
 // normalise reads a whole command line of either vocabulary. Errors are usage
 // errors: nothing has been sent.
 func (r *registry) normalise(argv0 string, args []string) (*line, error) {
@@ -56,13 +64,13 @@ func (r *registry) normalise(argv0 string, args []string) (*line, error) {
 	}
 	p := &parser{r: r, l: l, rest: args, front: vocabularyOf(&command{attrs: mutates}, false)}
 	if err := p.command(); err != nil {
-		return nil, err
+		return l, err
 	}
 	if l.cmd == nil || l.version || l.topic != nil {
 		return l, nil
 	}
 	if err := p.leaf(); err != nil {
-		return nil, err
+		return l, err
 	}
 	return l, nil
 }

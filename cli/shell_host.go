@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"mqctl/cli/admin"
@@ -96,6 +97,9 @@ func (s *session) Run(ctx context.Context, words []string, t shell.Streams) int 
 
 // Interrupts gives Ctrl-C to f.
 func (s *session) Interrupts(f func(cause error)) func() { return s.keys.take(f) }
+
+// Interrupt is the cause of a Ctrl-C that came as a key.
+func (s *session) Interrupt() error { return interruptedBy(syscall.SIGINT) }
 
 // Complete asks the completion that all shells use.
 func (s *session) Complete(ctx context.Context, words []string, t shell.Streams) []shell.Candidate {

@@ -39,7 +39,7 @@ func TestShellPaste(t *testing.T) {
 	p.line("set -e; clear")
 	p.await("mqctl>")
 	p.paste("version\nnonsense\n" + strings.Repeat("!touch "+after+"\n", 200))
-	p.shows("lines that were pasted behind the failed one were not run")
+	p.shows("200 lines that were typed or pasted behind this one are not run: set -e")
 	p.await("mqctl [2]>")
 	if _, err := os.Stat(after); err == nil {
 		t.Error("a line behind the failed one was run")
@@ -108,6 +108,26 @@ func TestShellInterrupt(t *testing.T) {
 	p.shows("\n" + versionOf().Version + "\n")
 	p.keys("C-c")
 	p.until("a prompt", func(s string) bool { return strings.HasSuffix(strings.TrimRight(s, " \n"), ">") })
+	p.line("clear")
+	p.await("mqctl>")
+	after := filepath.Join(p.dir, "after")
+	for _, l := range []string{"!sleep 1000", "version; !touch " + after, "repeat 1000000 version -o name", "version {\r}", "!sleep 1000\r!touch " + after + "\r!touch " + after} {
+		p.paste(l + "\r\x03") // Enter and Ctrl-C in one piece
+		p.line("clear; version -o name")
+		p.until("the version at its top", func(s string) bool { return strings.HasPrefix(s, versionOf().Version+"\n") })
+		if _, err := os.Stat(after); err == nil {
+			t.Errorf("%q: something ran behind Ctrl-C", l)
+		}
+		p.line("clear")
+		p.await("mqctl>")
+	}
+	p.paste("!sleep 1000 && touch " + after + "\r!touch " + after + "\r")
+	p.shows("touch " + after)
+	p.keys("C-c")
+	p.shows("1 line that was typed or pasted behind this one is not run: Ctrl-C")
+	if _, err := os.Stat(after); err == nil {
+		t.Error("something ran behind Ctrl-C")
+	}
 	p.line("clear")
 	p.await("mqctl>")
 	p.line("watch 1s version -o name")

@@ -214,6 +214,7 @@ func (r tried) decent(t *testing.T, what string) {
 	case strings.ContainsRune(r.out+r.errs, '\x1b'):
 		t.Errorf("%s: escape sequences in a pipe", what)
 	}
+	advised(t, what, r.errs)
 	if out := strings.TrimSpace(r.out); strings.HasPrefix(out, "{") {
 		for doc := json.NewDecoder(strings.NewReader(out)); ; {
 			var v map[string]any
@@ -223,6 +224,21 @@ func (r tried) decent(t *testing.T, what string) {
 				t.Errorf("%s: half a document: %v\n%s", what, err, r.out)
 				break
 			}
+		}
+	}
+}
+
+// advised fails where an error does not say what to try.
+func advised(t *testing.T, what, errs string) {
+	t.Helper()
+	lines := strings.Split(errs, "\n")
+	for i, l := range lines {
+		if !strings.HasPrefix(l, "error   ") {
+			continue
+		}
+		rest := strings.Join(lines[i+1:min(len(lines), i+3)], "\n")
+		if !strings.HasPrefix(rest, "try     ") && !strings.Contains(rest, "\ntry     ") && (i == 0 || !strings.Contains(lines[0], "[PARTIAL]")) {
+			t.Errorf("%s: an error without a try:\n%s", what, errs)
 		}
 	}
 }

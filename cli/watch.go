@@ -98,6 +98,7 @@ func (w *watching) show(r *result, failed error) error {
 func (w *watching) tell(m *Message) {
 	if m.Text != w.said {
 		w.said = m.Text
+		m.complete(w.c.name())
 		w.c.p.message(m, "error")
 	}
 }
@@ -114,11 +115,14 @@ func (w *watching) redraw(r *result, failed error) error {
 		if w.below != nil {
 			frame.WriteString(w.below(r))
 		}
+		r.complete(w.c.name())
 		for i := range r.errors {
 			fmt.Fprintf(&frame, "%s\n", strings.Join(r.errors[i].lines("error"), "\n"))
 		}
 	} else {
-		fmt.Fprintf(&frame, "%s\n", strings.Join(asMessage(w.c.explain(failed)).lines("error"), "\n"))
+		m := asMessage(w.c.explain(failed))
+		m.complete(w.c.name())
+		fmt.Fprintf(&frame, "%s\n", strings.Join(m.lines("error"), "\n"))
 	}
 	p.out, p.broken = out, broken
 	if err != nil {

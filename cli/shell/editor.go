@@ -25,12 +25,19 @@ type LineEditor interface {
 	// ReadLine reads one line; the error is io.EOF, ErrInterrupt, or that of the input.
 	ReadLine(prompt string) (line string, err error)
 	SetCompleter(Completer)
+	// SetTyping sets what is called while a line is being typed: a Ctrl-C of before
+	// is over then, and one that comes after the last call belongs to the line.
+	SetTyping(func())
 	// SetHistory replaces the lines that Up and Ctrl-R look through, the oldest first.
 	SetHistory(lines []string)
 	// Notify prints a line above the prompt without disturbing it.
 	Notify(line string)
-	// Discard drops what was typed or pasted ahead and returns the number of its lines.
-	Discard() int
+	// Discard drops what was typed or pasted ahead and returns the number of its
+	// lines; coming says whether what still comes without a pause is part of it.
+	Discard(coming bool) int
+	// Interrupted tells of a Ctrl-C that came with the line that was read last, too
+	// early to be a signal. It drops it and the lines before it, which it counts.
+	Interrupted() (dropped int, ok bool)
 	// Close restores the terminal; nothing is left that reads the input. It may be
 	// called while ReadLine waits, which then ends with io.EOF.
 	Close() error
@@ -39,8 +46,9 @@ type LineEditor interface {
 // plainEditor reads lines without editing: for inputs that are no terminal, and
 // for terminals that cannot move the cursor (TERM=dumb).
 type plainEditor struct {
-	in  *bufio.Reader
-	out io.Writer // of the prompt; nil prints none
+	in     *bufio.Reader
+	out    io.Writer // of the prompt; nil prints none
+	typing func()
 }
 
 // NewPlain makes an editor that only reads lines, of at most 1 MiB. It prints
@@ -67,6 +75,9 @@ func (e *plainEditor) ReadLine(prompt string) (string, error) {
 			return "", errLongLine
 		}
 		line = append(line, part...)
+		if e.typing != nil {
+			e.typing()
+		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
@@ -78,9 +89,13 @@ func (e *plainEditor) ReadLine(prompt string) (string, error) {
 }
 
 func (e *plainEditor) SetCompleter(Completer) {}
+func (e *plainEditor) SetTyping(f func())     { e.typing = f }
 func (e *plainEditor) SetHistory([]string)    {}
 func (e *plainEditor) Close() error           { return nil }
-func (e *plainEditor) Discard() int           { return 0 }
+func (e *plainEditor) Discard(bool) int       { return 0 }
+func (e *plainEditor) Interrupted() (int, bool) {
+	return 0, false // the terminal makes a signal of each
+}
 func (e *plainEditor) Notify(line string) {
 	if e.out != nil {
 		_, _ = io.WriteString(e.out, line+"\n") // a prompt is lost with it, nothing else

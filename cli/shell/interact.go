@@ -18,9 +18,10 @@ func (s *Session) Interact(ctx context.Context, editor LineEditor) int {
 	s.interactive, s.editor = true, editor
 	s.watcher = watch(ctx, s)
 	defer s.watcher.stop()
-	defer s.o.Host.Interrupts(func(cause error) { s.stray.Store(&cause) })()
+	defer s.interrupts(func(cause error) { s.stray.Store(&cause) })()
 	defer context.AfterFunc(ctx, func() { _ = editor.Close() })() // wakes ReadLine
 	editor.SetCompleter(s.complete)
+	editor.SetTyping(func() { s.stray.Store(nil); s.pressed.Store(false); s.again.Store(false) })
 	if s.o.History != nil {
 		editor.SetHistory(s.o.History.Lines())
 	}
@@ -34,6 +35,7 @@ func (s *Session) Interact(ctx context.Context, editor LineEditor) int {
 		case errors.Is(err, io.EOF):
 			return s.status
 		case errors.Is(err, ErrInterrupt):
+			s.sayCut()
 			continue
 		case errors.As(err, &wrong):
 			s.remember(text)
@@ -56,14 +58,23 @@ func (s *Session) read(ctx context.Context) (string, []Command, error) {
 	text := ""
 	for {
 		line, err := s.editor.ReadLine(prompt)
-		s.stray.Store(nil) // from here on Ctrl-C means the line
 		if err != nil {
 			return "", nil, err
 		}
+		dropped, interrupted := s.editor.Interrupted()
+		if interrupted {
+			cause := s.o.Host.Interrupt()
+			s.stray.Store(&cause)
+			s.pressed.Store(true)
+			s.dropped.Add(int64(dropped))
+		}
 		text += line
 		commands, err := Parse(text)
-		if !errors.Is(err, ErrIncomplete) || ctx.Err() != nil {
+		switch {
+		case !errors.Is(err, ErrIncomplete) || ctx.Err() != nil:
 			return text, commands, err
+		case interrupted:
+			return "", nil, ErrInterrupt
 		}
 		text += "\n"
 		prompt = "…> "
@@ -83,14 +94,29 @@ func (s *Session) remember(text string) {
 	s.editor.SetHistory(s.o.History.Lines())
 }
 
-// dropRest is set -e for a paste: what follows a failed line is not run.
+// dropRest is set -e for a paste: what follows a failed line is not run. It also
+// tells what Ctrl-C has dropped.
 func (s *Session) dropRest() {
-	if !s.stopOnError || s.status == codeOK {
-		return
+	s.sayCut()
+	if s.stopOnError && s.status != codeOK {
+		s.sayDropped(s.editor.Discard(true), "set -e")
 	}
-	if n := s.editor.Discard(); n > 0 {
-		s.say("note    %d lines that were pasted behind the failed one were not run (set -e)", n)
+}
+
+func (s *Session) sayCut() { s.sayDropped(int(s.dropped.Swap(0)), "Ctrl-C") }
+
+// sayDropped tells how many lines were not run, and for what.
+func (s *Session) sayDropped(lines int, why string) {
+	if lines > 0 {
+		s.say("note    %s not run: %s", pasted(lines), why)
 	}
+}
+
+func pasted(lines int) string {
+	if lines == 1 {
+		return "1 line that was typed or pasted behind this one is"
+	}
+	return fmt.Sprintf("%d lines that were typed or pasted behind this one are", lines)
 }
 
 // prompt prints the status line, if it has changed, and gives the prompt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -52,6 +53,19 @@ func TestEarlyInterrupt(t *testing.T) {
 			t.Errorf("%s: repeated %d times, want %d", c.name, repeated, c.want)
 		}
 	}
+
+	synctest.Test(t, func(t *testing.T) {
+		e := early()
+		e.pauses = []time.Duration{time.Second, time.Second, time.Second}
+		e.interrupt(now)
+		e.begin(now)
+		<-time.After(1500 * time.Millisecond)
+		e.end()
+		<-time.After(10 * time.Second)
+		if repeated != 2 {
+			t.Errorf("repeated %d times before the program ended, want 2", repeated)
+		}
+	})
 
 	h := &keyHost{}
 	s := New(Options{Host: h, Streams: Streams{Env: func(string) string { return "" }}})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/chzyer/readline"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,23 +172,57 @@ func (k *keyReader) fill(millis int) error {
 	return nil
 }
 
+// mostAhead bounds what is looked at ahead of the line that is being read.
+const mostAhead = 1 << 20
+
+// interrupted reports whether a Ctrl-C is among what was typed behind the line
+// that was read last, while the terminal still took it for a key like others. It
+// drops it with all before it, as the terminal does, and returns the number of
+// lines of that. Nobody may be reading.
+func (k *keyReader) interrupted() (lines int, ok bool) {
+	for had := -1; had < k.ahead() && k.ahead() < mostAhead; {
+		had = k.ahead()
+		if k.fill(0) != nil {
+			break // the next line meets it again
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := bytes.LastIndexByte(k.buf, readline.CharInterrupt)
+	lines = countLines(k.buf[:at+1])
+	k.buf = k.buf[at+1:]
+	return lines, at >= 0
+}
+
+// ahead is the number of bytes that were read and not given out.
+func (k *keyReader) ahead() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.buf)
+}
+
+func countLines(b []byte) int { return bytes.Count(b, []byte("\r")) + bytes.Count(b, []byte("\n")) }
+
+// forget drops what was read already, and returns the number of its lines.
+func (k *keyReader) forget() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lines := countLines(k.buf)
+	k.buf = nil
+	return lines
+}
+
 // discard drops what is there and what still comes without a pause, and returns
 // the number of its lines. Nobody may be reading.
 func (k *keyReader) discard() int {
 	lines := 0
 	for {
-		k.mu.Lock()
-		had := len(k.buf)
-		lines += bytes.Count(k.buf, []byte("\r")) + bytes.Count(k.buf, []byte("\n"))
-		k.buf = nil
-		k.mu.Unlock()
+		had := k.ahead()
+		lines += k.forget()
 		if k.fill(50) != nil {
 			return lines
 		}
-		k.mu.Lock()
-		done := len(k.buf) == 0 && had == 0
-		k.mu.Unlock()
-		if done {
+		if had == 0 && k.ahead() == 0 {
 			return lines
 		}
 	}

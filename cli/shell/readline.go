@@ -23,6 +23,7 @@ type terminalEditor struct {
 	once sync.Once
 
 	mu       sync.Mutex
+	typing   func()
 	complete Completer
 	history  []string
 	listed   string // line for which Tab found nothing more to add
@@ -84,6 +85,12 @@ func (e *terminalEditor) SetCompleter(c Completer) {
 	e.mu.Unlock()
 }
 
+func (e *terminalEditor) SetTyping(f func()) {
+	e.mu.Lock()
+	e.typing = f
+	e.mu.Unlock()
+}
+
 func (e *terminalEditor) SetHistory(lines []string) {
 	e.mu.Lock()
 	e.history = lines
@@ -98,7 +105,14 @@ func (e *terminalEditor) Notify(line string) {
 	e.view.above(line+"\n", int(e.pos.Load()))
 }
 
-func (e *terminalEditor) Discard() int { return e.keys.discard() }
+func (e *terminalEditor) Discard(coming bool) int {
+	if coming {
+		return e.keys.discard()
+	}
+	return e.keys.forget()
+}
+
+func (e *terminalEditor) Interrupted() (int, bool) { return e.keys.interrupted() }
 
 func (e *terminalEditor) Close() error {
 	var err error
@@ -146,11 +160,20 @@ func (e *terminalEditor) searching(r rune) {
 	}
 }
 
-// changed is called after each key, and with key 0 when a line begins.
+// changed is called after each key, and with key 0 when a line begins and the
+// terminal has come to give keys.
 func (e *terminalEditor) changed(line []rune, pos int, key rune) ([]rune, int, bool) {
 	line, pos, ok := e.moved(line, pos, key)
-	ended := key == 0 || key == readline.CharEnter || key == readline.CharCtrlJ || key == readline.CharInterrupt
-	if !ended && (key != readline.CharDelete || len(line) > 0) {
+	ended := key == readline.CharEnter || key == readline.CharCtrlJ || key == readline.CharInterrupt
+	if !ended {
+		e.mu.Lock()
+		typing := e.typing
+		e.mu.Unlock()
+		if typing != nil {
+			typing()
+		}
+	}
+	if !ended && key != 0 && (key != readline.CharDelete || len(line) > 0) {
 		e.pos.Store(int64(pos))
 		if e.rl.Operation.IsSearchMode() {
 			note := []rune("   (search: " + string(e.sought) + ")")

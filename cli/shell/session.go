@@ -57,6 +57,8 @@ type Host interface {
 	// Interrupts calls f with the cause at each interrupt of the user, instead of
 	// ending the program, until the returned function is called.
 	Interrupts(f func(cause error)) (release func())
+	// Interrupt is the cause of an interrupt that came as a key.
+	Interrupt() error
 	// Check refuses a value of a setting that cannot be right.
 	Check(setting, value string, s Streams) error
 	// Help is the text of "help" without a name.
@@ -93,7 +95,10 @@ type Session struct {
 	left        bool // exit was called
 	watcher     *watcher
 
-	stray atomic.Pointer[error] // the cause of a Ctrl-C that came when no command took it
+	stray   atomic.Pointer[error] // the cause of a Ctrl-C that came when no command took it
+	pressed atomic.Bool           // Ctrl-C, since the last line was read
+	again   atomic.Bool           // the next one is known already
+	dropped atomic.Int64          // lines that Ctrl-C took from what was typed ahead
 }
 
 // New makes a session.
@@ -207,7 +212,7 @@ func (s *Session) list(ctx context.Context, commands []Command) error {
 		if ends && s.status != codeOK && s.stops() {
 			return nil
 		}
-		if s.interactive && s.status == codeInterrupted {
+		if s.interactive && s.pressed.Load() {
 			return nil // Ctrl-C ends the whole line
 		}
 	}
@@ -306,11 +311,12 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 		cmd = exec.CommandContext(ctx, "/bin/sh", "-c", text)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, s.o.Streams.Out, s.o.Streams.Err
 	}
-	early := earlyInterrupt{again: interruptJob}
-	release := s.o.Host.Interrupts(func(error) { early.interrupt(s.o.Now()) }) // the terminal sends Ctrl-C to the program too
+	early := earlyInterrupt{again: s.interruptJob, pauses: []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}}
+	defer early.end()
+	release := s.interrupts(func(error) { early.interrupt(s.o.Now()) }) // the terminal sends Ctrl-C to the program too
 	defer release()
 	if s.interactive && s.stray.Swap(nil) != nil {
-		early.interrupt(s.o.Now())
+		return codeInterrupted
 	}
 	if err := cmd.Start(); err != nil {
 		return s.programStatus(err)
@@ -322,14 +328,19 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 }
 
 // earlyInterrupt repeats a Ctrl-C that came before there was a program for it: the
-// terminal gave it to the shell alone, and the program would run on.
+// terminal gave it to the shell alone, and the program would run on. So would what
+// a system's shell starts that was itself about to begin: dash then waits for a
+// program that Ctrl-C has missed. Hence pauses, after each of which it is repeated
+// unless the program has ended.
 type earlyInterrupt struct {
-	again func() // gives it to the whole job
+	again  func() // gives it to the whole job
+	pauses []time.Duration
 
 	mu    sync.Mutex
 	begun time.Time // of the program; zero: not yet
 	came  bool      // before that
 	done  bool      // again was called; it comes here as well
+	ended bool
 }
 
 // interruptsMayLag is how long after the program's begin we may learn of a Ctrl-C
@@ -357,21 +368,50 @@ func (e *earlyInterrupt) begin(now time.Time) {
 func (e *earlyInterrupt) repeat() {
 	if !e.done {
 		e.done = true
-		e.again()
+		e.press(e.pauses)
 	}
 }
 
+// press calls again now and after each of the pauses. e.mu is held.
+func (e *earlyInterrupt) press(pauses []time.Duration) {
+	e.again()
+	if len(pauses) == 0 {
+		return
+	}
+	time.AfterFunc(pauses[0], func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if !e.ended {
+			e.press(pauses[1:])
+		}
+	})
+}
+
+// end tells that the program has ended.
+func (e *earlyInterrupt) end() {
+	e.mu.Lock()
+	e.ended = true
+	e.mu.Unlock()
+}
+
 // interruptJob does what the terminal does at Ctrl-C.
-func interruptJob() { _ = syscall.Kill(0, syscall.SIGINT) }
+func (s *Session) interruptJob() {
+	s.again.Store(true)
+	_ = syscall.Kill(0, syscall.SIGINT)
+}
 
 func (s *Session) programStatus(err error) int {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return codeOK
-	case errors.As(err, &exit) && exit.ExitCode() >= 0:
+	case errors.As(err, &exit) && exit.ExitCode() >= 0 && exit.ExitCode() != codeInterrupted:
 		return exit.ExitCode()
 	case errors.As(err, &exit):
+		if !s.pressed.Load() { // the program has heard of Ctrl-C before us
+			s.again.Store(true)
+			s.press()
+		}
 		return codeInterrupted
 	}
 	return s.fail(codeFailed, "NOT_STARTED", "the system's shell cannot be run: %v", err)
@@ -421,6 +461,24 @@ func (s *Session) host(ctx context.Context, words []string, out Streams) int {
 	return code
 }
 
+// interrupts gives each Ctrl-C that is news to f.
+func (s *Session) interrupts(f func(cause error)) (release func()) {
+	return s.o.Host.Interrupts(func(cause error) {
+		if !s.again.Swap(false) {
+			s.press()
+			f(cause)
+		}
+	})
+}
+
+// press is Ctrl-C: what was typed before it is dropped.
+func (s *Session) press() {
+	s.pressed.Store(true)
+	if s.interactive {
+		s.dropped.Add(int64(s.editor.Discard(false)))
+	}
+}
+
 // inside marks a context that Ctrl-C ends already.
 type inside struct{}
 
@@ -431,7 +489,7 @@ func (s *Session) interruptible(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, inside{}, true))
-	release := s.o.Host.Interrupts(cancel)
+	release := s.interrupts(cancel)
 	if cause := s.stray.Swap(nil); cause != nil {
 		cancel(*cause)
 	}
