@@ -24,10 +24,11 @@ import (
 )
 
 // Workers of the two pools. Data: auto-creation, send-back, cold reads. Admin:
-// everything that operators ask.
+// everything that operators ask; as many as RocketMQ's adminBrokerThreadPoolNums,
+// as changes that come at the same time share one save.
 const (
 	dataWorkers  = 16
-	adminWorkers = 8
+	adminWorkers = 16
 )
 
 // mostHeld bounds the pulls held at once; beyond it a pull is answered at once.

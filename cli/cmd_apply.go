@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"mqctl/broker/topic"
@@ -188,31 +187,33 @@ func (c *call) planAll(ctx context.Context, r *result) ([]*planItem, error) {
 		}
 	}
 	prune := c.on("prune")
+	type part struct {
+		items []*planItem
+		left  []*Message // what the file wants and does not say enough of
+	}
 	var plan []*planItem
-	missing := make([][]*Message, len(targets))
-	for i, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) ([]*planItem, error) {
+	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (out part, err error) {
 		want := d.at(t.Broker)
 		now, err := c.presentAt(ctx, t, want, prune)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		out := planFile(t, want, now, prune)
-		access, left, err := c.planAccess(ctx, t, want)
-		if err != nil {
-			return nil, err
+		var access []*planItem
+		if access, out.left, err = c.planAccess(ctx, t, want); err != nil {
+			return out, err
 		}
-		missing[slices.Index(targets, t)] = left
 		offsets, err := c.planFileOffsets(ctx, t, d)
-		return append(append(out, access...), offsets...), err
+		out.items = append(append(planFile(t, want, now, prune), access...), offsets...)
+		return out, err
 	}) {
-		for _, m := range missing[i] {
+		for _, m := range res.Value.left {
 			r.failed(m)
 		}
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue
 		}
-		plan = append(plan, res.Value...)
+		plan = append(plan, res.Value.items...)
 	}
 	return plan, nil
 }

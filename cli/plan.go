@@ -21,6 +21,9 @@ type edit struct {
 	target admin.Target
 	items  []any // what the result says about it; write and revert keep them true
 	same   bool  // the target has the values already
+	// beside is a word that edits share which stand next to each other and may be
+	// written at the same time: a broker saves what comes at once in one go.
+	beside string
 	// write changes the target. sent says that the target may
 	// have the change, whatever err is.
 	write func(ctx context.Context) (sent bool, err error)
@@ -185,12 +188,10 @@ func (c *call) writePart(ctx context.Context, part []*edit, halted func() bool, 
 	for size := 1; len(part) > 0; size *= 2 {
 		batch := part[:min(size, len(part))]
 		part = part[len(batch):]
-		for _, e := range batch {
-			if halted() && !e.same || ctx.Err() != nil {
-				continue
-			}
-			c.writeOne(ctx, e)
-			note(e)
+		for rest := batch; len(rest) > 0; {
+			n := besides(rest)
+			c.writeBeside(ctx, rest[:n], halted, note)
+			rest = rest[n:]
 		}
 		for _, e := range batch {
 			if e.sent && e.err == nil && e.verify != nil {
@@ -199,6 +200,35 @@ func (c *call) writePart(ctx context.Context, part []*edit, halted func() bool, 
 			}
 		}
 	}
+}
+
+// writesAtOnce is how many edits of one target are written at the same time, at most.
+const writesAtOnce = 32
+
+// besides is how many of the edits, from the first on, may be written at the same time.
+func besides(edits []*edit) int {
+	n := 1
+	for n < len(edits) && edits[0].beside != "" && edits[n].beside == edits[0].beside {
+		n++
+	}
+	return n
+}
+
+// writeBeside writes edits of one target at the same time, and ends when all have ended.
+func (c *call) writeBeside(ctx context.Context, edits []*edit, halted func() bool, note func(*edit)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(writesAtOnce, len(edits)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(edits); i = int(next.Add(1)) - 1 {
+				if e := edits[i]; ctx.Err() == nil && (e.same || !halted()) {
+					c.writeOne(ctx, e)
+					note(e)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // verifyOne reads back what was written, also when the user interrupts.

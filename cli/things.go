@@ -352,6 +352,9 @@ func (c *call) thingEdit(it *planItem) *edit {
 			return err
 		},
 		things: func() []auditThing { return []auditThing{it.thing()} }}
+	if it.after != nil && (it.Kind == "TOPIC" || it.Kind == "GROUP") {
+		e.beside = it.Kind
+	}
 	return e
 }
 

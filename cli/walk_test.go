@@ -492,7 +492,7 @@ func TestSecretsStayInside(t *testing.T) {
 	// The report of an internal error has the command line, without what is secret.
 	t.Setenv("TMPDIR", t.TempDir())
 	var errs bytes.Buffer
-	reportBug(Stdio{Err: &errs}, []string{"mqctl", "createUser", "-u", "ops", "-p", "S3CR3T-word"}, "broken", nil)
+	reportBug(Stdio{Err: &errs, Env: os.Getenv}, []string{"mqctl", "createUser", "-u", "ops", "-p", "S3CR3T-word"}, "broken", nil)
 	reports, err := filepath.Glob(filepath.Join(os.TempDir(), "mqctl-bug-*"))
 	if err != nil || len(reports) != 1 {
 		t.Fatal(err, reports)
