@@ -155,7 +155,7 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 	}
 	ns, err := nameserver.New(nameserverOptions(cfg, l, kv, log))
 	if err != nil {
-		return nil, errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
+		return nil, errors.Join(nameserverFailed(err), l.Close())
 	}
 	ended := whenEnded(ctx)
 	if err := c.serveNameserver(ctx, ns, l.Addr().String(), kv); err != nil {

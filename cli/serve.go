@@ -220,7 +220,7 @@ func (s *serving) openNameserver(listen string) error {
 		RetryRouteOf: s.retryRoutes(),
 	})
 	if err != nil {
-		return errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
+		return errors.Join(nameserverFailed(err), l.Close())
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (d *devCluster) openNameserver() error {
 	d.ns, err = nameserver.New(nameserver.Options{Listener: l, FS: vfs.OS{}, KVPath: filepath.Join(d.dir, "namesrv", "kvConfig.json"),
 		SupportActingMaster: true, Log: log, RetryRouteOf: devName})
 	if err != nil {
-		return errors.Join(fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err), l.Close())
+		return errors.Join(nameserverFailed(err), l.Close())
 	}
 	return nil
 }

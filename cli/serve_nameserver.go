@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+	"strings"
 
 	"mqctl/broker"
 	"mqctl/broker/nameserver"
@@ -60,4 +62,18 @@ func nameserverOptions(cfg *broker.Config, l net.Listener, kv string, log *slog.
 		}
 	}
 	return o
+}
+
+// nameserverFailed is the error of a nameserver that was not made.
+func nameserverFailed(err error) *Message {
+	var locked *vfs.LockedError
+	if errors.As(err, &locked) {
+		path := strings.TrimSuffix(locked.Path, ".lock")
+		m := fail(ExitStoreInUse, "STORE_IN_USE", "the key table %s is in use by another nameserver", path)
+		if locked.PID > 0 {
+			m = fail(ExitStoreInUse, "STORE_IN_USE", "the key table %s is in use by pid %d", path, locked.PID)
+		}
+		return m.because("two nameservers on one file overwrite each other's keys; nothing was started").try("--set kvConfigPath=FILE", "mqctl nameserver status")
+	}
+	return fail(ExitBadConfig, "NAMESRV_FAILED", "the nameserver cannot start: %v", err)
 }

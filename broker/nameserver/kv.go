@@ -2,7 +2,9 @@ package nameserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -33,6 +35,7 @@ type pairs map[string]map[string]string
 // written by one goroutine.
 type kvTable struct {
 	file    *table.File // nil: in memory only
+	lock    io.Closer   // of the file: two writers would lose each other's changes
 	current atomic.Pointer[pairs]
 	queue   chan kvChange
 	log     *slog.Logger
@@ -51,7 +54,9 @@ type kvFile struct {
 	Table pairs `json:"configTable"`
 }
 
-// loadKV reads the table at path, or begins an empty one in memory for "".
+// loadKV reads the table at path, or begins an empty one in memory for "". A path
+// that another process writes, or that nobody can write, is an error here and not
+// when the first key is put.
 func loadKV(fs vfs.FS, path string, log *slog.Logger) (*kvTable, error) {
 	k := &kvTable{queue: make(chan kvChange, kvQueue), log: log}
 	t := pairs{}
@@ -59,8 +64,15 @@ func loadKV(fs vfs.FS, path string, log *slog.Logger) (*kvTable, error) {
 	if path == "" {
 		return k, nil
 	}
+	if err := fs.MkdirAll(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("key table %s: %w", path, err)
+	}
+	var err error
+	if k.lock, err = fs.Lock(path + ".lock"); err != nil {
+		return nil, fmt.Errorf("key table %s: %w", path, err)
+	}
 	k.file = table.NewFile(fs, filepath.Dir(path), filepath.Base(path))
-	_, err := k.file.Load(func(b []byte) (err error) {
+	_, err = k.file.Load(func(b []byte) (err error) {
 		var f kvFile
 		if err = fastjson.Unmarshal(b, &f); err != nil {
 			return err
@@ -75,12 +87,20 @@ func loadKV(fs vfs.FS, path string, log *slog.Logger) (*kvTable, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("key table %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("key table %s: %w", path, err), k.lock.Close())
 	}
 	if why := k.file.UsedBak(); why != nil {
 		log.Warn("the key table is older than it was: its newest changes are lost", "error", why)
 	}
 	return k, nil
+}
+
+// close lets others write the file.
+func (k *kvTable) close() error {
+	if k.lock == nil {
+		return nil
+	}
+	return k.lock.Close()
 }
 
 // value is one value.

@@ -2,8 +2,13 @@ package nameserver
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,7 +133,11 @@ func TestKVFallback(t *testing.T) {
 		}
 	}
 	var log bytes.Buffer
-	if _, err := loadKV(fs, "ns/kvConfig.json", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+	k, err := loadKV(fs, "ns/kvConfig.json", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.close(); err != nil {
 		t.Fatal(err)
 	}
 	told := false
@@ -145,5 +154,47 @@ func TestKVFallback(t *testing.T) {
 	const want = `{"configTable":{"N":{"k":"old","l":"v"}},"future":{"a":[1,{}]}}`
 	if got := readAll(t, fs, "ns/kvConfig.json"); got != want {
 		t.Errorf("the file is %s", got)
+	}
+}
+
+// TestKeyTableOfOne: a second nameserver on a key table is refused while the first
+// one runs, and one whose table nobody can write does not start.
+func TestKeyTableOfOne(t *testing.T) {
+	fs := vfs.NewMem()
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	first, err := New(Options{Listener: listen(), FS: fs, KVPath: "ns/kvConfig.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Listener: listen(), FS: fs, KVPath: "ns/kvConfig.json"}); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("a second nameserver on the same table: %v", err)
+	}
+	if _, err := New(Options{Listener: listen(), FS: fs, KVPath: "ns/other.json"}); err != nil {
+		t.Errorf("another table in the same folder: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := first.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Listener: listen(), FS: fs, KVPath: "ns/kvConfig.json"}); err != nil {
+		t.Errorf("after the first one has ended: %v", err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(file, "kvConfig.json"), dir} {
+		if _, err := New(Options{Listener: listen(), FS: vfs.OS{}, KVPath: path}); err == nil {
+			t.Errorf("%s can be no key table", path)
+		}
 	}
 }

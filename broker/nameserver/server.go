@@ -99,10 +99,11 @@ func New(o Options) (*Server, error) {
 }
 
 // Run serves until ctx ends.
-func (s *Server) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() {
 		s.ending.Store(true)
 		s.net.Close()
+		err = errors.Join(err, s.kv.close())
 	}()
 	// The writer of the key table outlives the connections, so that what they
 	// handed over before the end is saved and answered.
