@@ -31,6 +31,7 @@ BUG | An internal error; the report file says where. | mqctl debug bundle --out 
 CANNOT_SHRINK | Queues of a static topic hold messages that could not be read any more; nothing was changed. | mqctl topic status TOPIC
 CHANGED_SINCE | Somebody or something changed it after this command's user did: putting the old value back would undo that too. | mqctl audit list | COMMAND --dry-run
 CHANGE_NOT_FOUND | Only changes that were made from here, by this user, are noted. | mqctl audit list
+CHANGE_UNDER_WAY | One change of roles at a time; nothing was changed by this one. | mqctl ha status | mqctl broker list
 CLIENT_NOT_FOUND | A client is online while it has a connection to a broker. | mqctl client list
 CLUSTER_EMPTY | The nameserver answers and knows no broker; brokers register when they start and every 30 s. | mqctl wait broker NAME --ready | check namesrvAddr of the broker
 CONFIG_DAMAGED | A table of the broker is kept in two generations, of which one can be read after every crash: somebody or something else wrote here. | mqctl store verify DIR
@@ -111,6 +112,7 @@ READ_FAILED | The disk or the permissions of the files do not allow it. | ls -l 
 READ_ONLY | The context in use refuses every change (read_only = true); nothing was sent. | --context NAME | mqctl context list
 REFUSED | The server understood the request and did not do it; its own words are above. | mqctl broker logs BROKER --last 50 | COMMAND --trace
 REPAIR_FAILED | What was written stays, and a repetition goes on from there. | mqctl store verify DIR | df -h DIR
+ROLES_CHANGED | The roles are others than this command had read; nothing was changed by it since. | mqctl ha status | mqctl broker list
 ROUTES_NOT_SEEN | Brokers register every 30 s at the latest. | mqctl cluster route-check
 RULE_EXISTS | A rule is to be made, and there is another one for the same; nothing was changed. | mqctl acl set | mqctl acl list
 RULE_NOT_FOUND | No broker asked has such a rule; nothing was changed. | mqctl acl list
