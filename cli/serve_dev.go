@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -86,6 +87,9 @@ type devCluster struct {
 	members []*devBroker // the master first
 	group   *errgroup.Group
 	ended   chan *devProcess
+
+	portMu   sync.Mutex
+	nextPort int // where a free one is looked for
 }
 
 // devBroker is one broker; only the goroutine that starts it changes it.
@@ -230,16 +234,13 @@ func (d *devCluster) startAll(ctx context.Context) error {
 	for id := range d.c.whole("slaves") + 1 {
 		d.members = append(d.members, &devBroker{id: id})
 	}
-	if err := d.choosePorts(); err != nil {
-		return err
-	}
-	if err := d.start(ctx, d.members[0]); err != nil {
+	if err := d.place(ctx, d.members[0]); err != nil {
 		return err
 	}
 	errs := make(chan error, len(d.members))
 	for _, b := range d.members[1:] {
 		d.group.Go(func() error {
-			errs <- d.start(ctx, b)
+			errs <- d.place(ctx, b)
 			return nil
 		})
 	}
@@ -256,19 +257,33 @@ func (d *devCluster) startAll(ctx context.Context) error {
 	return nil
 }
 
-// choosePorts finds free ports for each broker: the usual ones if nobody has them.
-func (d *devCluster) choosePorts() error {
-	port := 10911
-	for _, b := range d.members {
-		for ; port < 65000 && !freeBlock(port); port += 10 {
+// place starts a broker at the first free ports: the usual ones if nobody has them, and
+// others if somebody, like another such cluster, takes them meanwhile.
+func (d *devCluster) place(ctx context.Context, b *devBroker) error {
+	for {
+		if err := d.choosePort(b); err != nil {
+			return err
 		}
-		if port >= 65000 {
-			return fail(ExitPortInUse, "PORT_IN_USE", "there are no free ports for %d brokers", len(d.members))
+		err := d.start(ctx, b)
+		var m *Message
+		if !errors.As(err, &m) || m.ExitCode != ExitPortInUse || ctx.Err() != nil {
+			return err
 		}
-		b.port = port
-		port += 10
 	}
-	return nil
+}
+
+// choosePort gives a broker ports that are free and that none of the cluster was given.
+func (d *devCluster) choosePort(b *devBroker) error {
+	d.portMu.Lock()
+	defer d.portMu.Unlock()
+	for d.nextPort = max(d.nextPort, 10911); d.nextPort < 65000; d.nextPort += 10 {
+		if freeBlock(d.nextPort) {
+			b.port = d.nextPort
+			d.nextPort += 10
+			return nil
+		}
+	}
+	return fail(ExitPortInUse, "PORT_IN_USE", "there are no free ports for %d brokers", len(d.members))
 }
 
 // freeBlock reports whether a broker may listen at port: it needs the fast port
