@@ -44,8 +44,9 @@ func TestTopTerminal(t *testing.T) {
 	p.terminate(p.slave())
 	p.until("the lost broker", func(s string) bool { return strings.Contains(s, "1 broker down") })
 	p.keys("7")
+	p.shows("KIND") // a head of the events alone
 	p.shows("not registered")
-	p.keys("q")
+	p.text("11117q") // at once, as on a slow link
 	p.await("mqctl>")
 	p.line("version -o name")
 	p.shows("\n" + versionOf().Version)

@@ -114,9 +114,21 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.said = msg.err.Error()
 		}
 	case tea.KeyMsg:
-		return m, m.key(msg)
+		return m, m.keys(msg)
 	}
 	return m, nil
+}
+
+// keys handles what was typed: on a slow link several keys come at once.
+func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || k.Paste || k.Alt || m.filtering {
+		return m.key(k)
+	}
+	var all []tea.Cmd
+	for _, r := range k.Runes {
+		all = append(all, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}))
+	}
+	return tea.Batch(all...)
 }
 
 // take keeps a frame and its samples.

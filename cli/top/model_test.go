@@ -173,6 +173,22 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKeysAtOnce: on a slow link several keys come in one piece; what is pasted is no keys.
+func TestKeysAtOnce(t *testing.T) {
+	m := newModel(sample(3), Options{})
+	press(m, "37")
+	must(t, view(t, m), "[7 events]")
+	press(m, "1/slave")
+	must(t, view(t, m), "[1 brokers]", "filter: slave")
+	press(m, "esc")
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("7q"), Paste: true})
+	must(t, view(t, m), "[1 brokers]")
+	_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("2q")})
+	if m.View() != "" || cmd == nil {
+		t.Error("the view stays after 2 and q")
+	}
+}
+
 func TestExport(t *testing.T) {
 	m := newModel(sample(3), Options{Dir: t.TempDir()})
 	press(m, "x")
