@@ -38,7 +38,7 @@ func sample(n int) *Frame {
 func press(m *Model, keys ...string) {
 	for _, k := range keys {
 		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
-		for t, name := range map[tea.KeyType]string{tea.KeyEnter: "enter", tea.KeyEsc: "esc", tea.KeyDown: "down", tea.KeyPgDown: "pgdown", tea.KeyEnd: "end", tea.KeyTab: "tab", tea.KeyBackspace: "backspace"} {
+		for t, name := range map[tea.KeyType]string{tea.KeyEnter: "enter", tea.KeyEsc: "esc", tea.KeyDown: "down", tea.KeyPgDown: "pgdown", tea.KeyEnd: "end", tea.KeyHome: "home", tea.KeyTab: "tab", tea.KeyBackspace: "backspace"} {
 			if name == k {
 				msg = tea.KeyMsg{Type: t}
 			}
