@@ -47,9 +47,9 @@ var (
 	besides = []string{"", ".bak", ".tmp", ".bak.tmp", ".journal"}
 )
 
-// WrongKinds looks at the names in the store folder, its commit log's (of another place too),
-// config, mqctl and index, and the topics that have extensions. Those of queues are many: who lists them
-// looks too, by TopicName and QueueName.
+// WrongKinds looks at the commit log's folder, also in another place, at the names in the
+// store folder, config, mqctl and index, and at the topics that have extensions. Those of
+// queues are many: who lists them looks too, by TopicName and QueueName.
 func WrongKinds(fsys vfs.FS, dir, logDir string) (wrong []WrongKind, err error) {
 	look := func(dir string, folder, file func(name string) bool) {
 		dirs, others, lerr := fsys.Split(dir)
@@ -70,7 +70,12 @@ func WrongKinds(fsys vfs.FS, dir, logDir string) (wrong []WrongKind, err error) 
 	none := func(string) bool { return false }
 	look(dir, oneOf(rootFolders, ""), oneOf(rootFiles, ""))
 	if filepath.Clean(logDir) != filepath.Join(dir, "commitlog") {
-		look(filepath.Dir(logDir), oneOf([]string{filepath.Base(logDir)}, ""), none)
+		e, serr := fsys.Stat(logDir) // what else is beside it is not ours to list
+		if serr == nil && !e.Dir {
+			wrong = append(wrong, WrongKind{Path: logDir})
+		} else if serr != nil && !errors.Is(serr, fs.ErrNotExist) {
+			err = serr
+		}
 	}
 	look(filepath.Join(dir, "mqctl"), none, oneOf(ownFiles, besides...))
 	look(filepath.Join(dir, "config"), none, oneOf(tableFiles, besides...))

@@ -59,7 +59,7 @@ func (r *recovery) verify(q *Queue) error {
 }
 
 // anyUnitAt is unit number n of a queue, which of a plain queue leads to the one message
-// with that offset. It is void where the files have nothing.
+// with that offset. Its size is 0 where the files of a batch queue have nothing.
 func (r *recovery) anyUnitAt(q *Queue, n int64) (consumequeue.BatchUnit, error) {
 	if q.batch {
 		u, _, err := q.cq.BatchAt(n)
