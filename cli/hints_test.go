@@ -132,14 +132,7 @@ func TestInputFileMissing(t *testing.T) {
 
 // What is wrong in a JSON file is said with its line, not in the words of a parser alone.
 func TestHintsOfJSON(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	file := inputs(t)
 	checkHints(t, []hint{
 		{"offset import --file " + file("a", "{\n\"items\": [}"), ExitBadConfig, []string{"line 2, column 11: no JSON", "try     mqctl offset export"}, []string{"Go value"}},
 		{"offset import --file " + file("b", "{\n\n\"items\": [{\"offset\":\"x\"}]}"), ExitBadConfig, []string{"line 3: items.offset is a string, which cannot be there"}, []string{"Go "}},

@@ -25,16 +25,21 @@ func manyThings(t testing.TB, n int) (groups, topics, offsets, whole string) {
 			w = append(w, fmt.Sprintf("\"broker-a:%d\" = 0", q))
 		}
 	}
+	file := inputs(t)
+	return file("groups.json", "["+strings.Join(g, ",")+"]"), file("topics.json", "["+strings.Join(to, ",")+"]"),
+		file("offsets.json", `{"items":[`+strings.Join(o, ",")+"]}"), file("cluster.toml", strings.Join(w, "\n"))
+}
+
+// inputs writes input files of a test, and gives their paths.
+func inputs(t testing.TB) (file func(name, text string) string) {
 	dir := t.TempDir()
-	file := func(name, text string) string {
+	return func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	return file("groups.json", "["+strings.Join(g, ",")+"]"), file("topics.json", "["+strings.Join(to, ",")+"]"),
-		file("offsets.json", `{"items":[`+strings.Join(o, ",")+"]}"), file("cluster.toml", strings.Join(w, "\n"))
 }
 
 // manySteps change and read n things at a time.
