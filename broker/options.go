@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"mqctl/broker/delay"
@@ -148,7 +149,9 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("%s/%d is already registered from %s, which answers under this name; two brokers of one name and id would split its queues", e.Name, e.ID, e.Addr)
 }
 
-var identity = regexp.MustCompile(`^[A-Za-z0-9._-]{1,127}$`)
+var identity = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9._-]{1,127}$`)
+})
 
 // withDefaults fills what was left out.
 func (o Options) withDefaults() Options {
@@ -242,7 +245,7 @@ func (o Options) Validate() error {
 }
 
 func validIdentity(s string) bool {
-	return s != "." && s != ".." && identity.MatchString(s)
+	return s != "." && s != ".." && identity().MatchString(s)
 }
 
 // splitListen takes the main address apart. Port 0 lets the system choose both

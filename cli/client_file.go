@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 )
@@ -144,7 +145,9 @@ func (f *clientFile) bad(format string, args ...any) error {
 }
 
 // contextName is what contexts may be called.
-var contextName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var contextName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+})
 
 // check holds the rules of the values.
 func (f *clientFile) check() error {
@@ -155,7 +158,7 @@ func (f *clientFile) check() error {
 		{"timeout", "defaults.completion_timeout", d.CompletionTimeout}, {"timeout", "top.refresh", f.Top.Refresh},
 	}
 	for _, name := range sortedKeys(f.Contexts) {
-		if !contextName.MatchString(name) {
+		if !contextName().MatchString(name) {
 			return f.bad("%q is no name for a context: letters, digits, _ and - are possible, 64 at most", name)
 		}
 		x := f.Contexts[name]

@@ -118,7 +118,7 @@ func (f *clientFile) known(name string) error {
 
 func runContextAdd(_ context.Context, c *call) (*result, error) {
 	f, name := c.file, c.arg(0)
-	if !contextName.MatchString(name) {
+	if !contextName().MatchString(name) {
 		return nil, usage("BAD_VALUE", "%q is no name for a context", name).because("letters, digits, _ and - are possible, 64 at most")
 	}
 	var x clientContext

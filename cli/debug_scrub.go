@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // scrubber takes secrets out of what goes into a bundle: values whose key says that
@@ -91,14 +92,20 @@ func (s *scrubber) host(name string) string {
 
 var (
 	// secretPair is key=value or key: value of a key that holds a secret, in text.
-	secretPair = regexp.MustCompile(`(?i)((?:[\w.\-]*(?:password|passwd|secret|access[_-]?key|token|credential|authenticationuser)[\w.\-]*)["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'[^']*'|\{[^}\n]*\}?|[^\s,;}&"']+)`)
-	ipv4       = regexp.MustCompile(`\b(?:\d{1,3}\.){3}\d{1,3}\b`)
-	ipv6       = regexp.MustCompile(`\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w]+)?\]`)
+	secretPair = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)((?:[\w.\-]*(?:password|passwd|secret|access[_-]?key|token|credential|authenticationuser)[\w.\-]*)["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'[^']*'|\{[^}\n]*\}?|[^\s,;}&"']+)`)
+	})
+	ipv4 = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(?:\d{1,3}\.){3}\d{1,3}\b`)
+	})
+	ipv6 = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w]+)?\]`)
+	})
 )
 
 // text cleans what is no JSON document.
 func (s *scrubber) text(b []byte) []byte {
-	b = secretPair.ReplaceAll(b, []byte("${1}"+scrubbed))
+	b = secretPair().ReplaceAll(b, []byte("${1}"+scrubbed))
 	return s.literals(b)
 }
 
@@ -111,13 +118,13 @@ func (s *scrubber) literals(b []byte) []byte {
 		return b
 	}
 	for _, name := range s.order {
-		if ipv4.MatchString(name) {
+		if ipv4().MatchString(name) {
 			continue
 		}
 		b = bytes.ReplaceAll(b, []byte(name), []byte(s.hosts[name]))
 	}
 	swap := func(addr []byte) []byte { return []byte(s.host(string(addr))) }
-	return ipv6.ReplaceAllFunc(ipv4.ReplaceAllFunc(b, swap), swap)
+	return ipv6().ReplaceAllFunc(ipv4().ReplaceAllFunc(b, swap), swap)
 }
 
 // document is v as JSON without secrets.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"reflect"
 	"strings"
 	"time"
@@ -146,45 +147,57 @@ type field struct {
 
 // fieldsOf lists the JSON properties of a struct in order.
 func fieldsOf(item any) []field {
-	v := reflect.ValueOf(item)
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return nil
-		}
+	var out []field
+	for name, v := range properties(reflect.ValueOf(item)) {
+		out = append(out, field{name, v.Interface()})
+	}
+	return out
+}
+
+// properties are the JSON properties of a struct in order, as encoding/json
+// would write them.
+func properties(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) { eachProperty(v, yield) }
+}
+
+// eachProperty reports whether yield wants more.
+func eachProperty(v reflect.Value, yield func(string, reflect.Value) bool) bool {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
 	if v.Kind() != reflect.Struct {
-		return nil
+		return true
 	}
-	var out []field
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
-			out = append(out, fieldsOf(v.Field(i).Interface())...)
+			if !eachProperty(v.Field(i), yield) {
+				return false
+			}
 			continue
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "" || name == "-" {
+		if !f.IsExported() || name == "" || name == "-" || strings.Contains(opts, "omitempty") && v.Field(i).IsZero() {
 			continue
 		}
-		if strings.Contains(opts, "omitempty") && v.Field(i).IsZero() {
-			continue
+		if !yield(name, v.Field(i)) {
+			return false
 		}
-		out = append(out, field{name, v.Field(i).Interface()})
 	}
-	return out
+	return true
 }
 
 // lookup finds a property by its path ("commitLog.minOffset"); nil if absent or null.
 func lookup(item any, path string) any {
 	name, rest, nested := strings.Cut(path, ".")
-	for _, f := range fieldsOf(item) {
-		if f.name == name {
-			if nested {
-				return lookup(f.value, rest)
-			}
-			return deref(f.value)
+	for n, v := range properties(reflect.ValueOf(item)) {
+		switch {
+		case n != name:
+		case nested:
+			return lookup(v.Interface(), rest)
+		default:
+			return deref(v.Interface())
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"mqctl/store/record"
 )
@@ -106,7 +107,7 @@ func (s *Store) Asides() ([]string, error) {
 			return nil, err
 		}
 		for _, e := range list {
-			m := asideNames.FindStringSubmatch(e.Name)
+			m := asideNames().FindStringSubmatch(e.Name)
 			twice := slices.ContainsFunc(all, func(f found) bool { return filepath.Base(f.path) == e.Name })
 			if m != nil && e.Dir == (m[1] == "log") && !twice {
 				all = append(all, found{filepath.Join(dir, e.Name), m[2]})
@@ -122,7 +123,9 @@ func (s *Store) Asides() ([]string, error) {
 }
 
 // asideNames are the names that asideName gives to what cuts leave.
-var asideNames = regexp.MustCompile(`^(cut|log)-\d{20}-\d{20}-(\d{8}T\d{6}Z(?:-\d+)?)$`)
+var asideNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(cut|log)-\d{20}-\d{20}-(\d{8}T\d{6}Z(?:-\d+)?)$`)
+})
 
 // cuttable makes everything that is appended safe and visible, so that nothing
 // is under way while the log is cut. The caller holds raw.mu.

@@ -23,7 +23,9 @@ type screen struct {
 	row    int // of the cursor, from the row of the prompt
 }
 
-var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+var colours = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b\[[0-9;]*m`)
+})
 
 // shownRune is what stands for a sign of the line.
 func shownRune(r rune) rune {
@@ -53,7 +55,7 @@ func (p spot) after(r rune, width int) spot {
 // at is the place behind the first n signs of the line.
 func (s *screen) at(line []rune, n, width int) spot {
 	p := spot{}
-	for _, r := range colours.ReplaceAllString(s.prompt, "") {
+	for _, r := range colours().ReplaceAllString(s.prompt, "") {
 		p = p.after(r, width)
 	}
 	for _, r := range line[:n] {

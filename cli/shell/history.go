@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -138,14 +139,16 @@ const secretWords = `(?:password|passwd|secret|token|access[-_]?key|credential|a
 // secrets is where the secret part of a line begins: the value of --password,
 // --secret and their longer forms, of sk= and the like, of -p of the mqadmin
 // commands about users, and of settings whose name says that they are secrets.
-var secrets = regexp.MustCompile(`(?i)(--?[a-z-]*(?:password|passwd|secret|token)|\bsk=|` + secretWords + `[\w.-]*=|` +
-	`\b(?:config set|kv set|update(?:broker|namesrv|controller|kv)config)\b.*?` + secretWords + `[\w.-]*["']?[ =]|` +
-	`\b(?:create|update)user\b.*?\s-p).*`)
+var secrets = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(--?[a-z-]*(?:password|passwd|secret|token)|\bsk=|` + secretWords + `[\w.-]*=|` +
+		`\b(?:config set|kv set|update(?:broker|namesrv|controller|kv)config)\b.*?` + secretWords + `[\w.-]*["']?[ =]|` +
+		`\b(?:create|update)user\b.*?\s-p).*`)
+})
 
 // Redact replaces everything behind the beginning of a secret by "***".
 func Redact(line string) string {
-	return secrets.ReplaceAllStringFunc(line, func(s string) string {
-		head := secrets.FindStringSubmatch(s)[1]
+	return secrets().ReplaceAllStringFunc(line, func(s string) string {
+		head := secrets().FindStringSubmatch(s)[1]
 		if strings.HasSuffix(head, "=") || strings.HasSuffix(head, " ") {
 			return head + "***"
 		}
