@@ -207,7 +207,7 @@ func BenchmarkAccept(b *testing.B) {
 			}
 			frame := jsonFrame(b, code, 1, ext, body)
 			h.exchange(frame, 1)
-			s := h.b.sends.newBurst(nil, netip.MustParseAddrPort("127.0.0.1:1"))
+			s := h.b.sends.newBurst(&remoting.Conn{}, netip.MustParseAddrPort("127.0.0.1:1"))
 			buf := make([]byte, len(frame))
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -76,7 +76,7 @@ func (h *sendHandler) newBurst(c *remoting.Conn, born netip.AddrPort) *burst {
 	if !ok {
 		b = &burst{h: h}
 	}
-	b.conn, b.born = c, born
+	b.conn, b.born, b.batch.Sender = c, born, c.ID()
 	return b
 }
 

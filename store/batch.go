@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"sync/atomic"
 
 	"mqctl/store/internal/keyindex"
 	"mqctl/store/record"
@@ -12,6 +13,9 @@ import (
 // It is reused; not safe for concurrent use.
 type Batch struct {
 	Items []Item
+	// Sender tells connections apart, 0: nobody in particular. Small batches of several
+	// senders are written together; Reset forgets it.
+	Sender uint64
 
 	buf      []byte  // the records of all items that may be stored, back to back
 	hashes   []int32 // of their keys
@@ -20,8 +24,8 @@ type Batch struct {
 	badGroup int32   // a client batch of which an item was refused
 	badWhy   Status
 	end      record.PhysOffset
-	joined   joined
-	found    Properties // of the message being added
+	joined   atomic.Bool // appended together with others; set under appendMu
+	found    Properties  // of the message being added
 
 	store *Store       // whose memory this is; nil while the batch is empty
 	mem   *batchMemory // goes back to the store's pool with Reset
@@ -85,7 +89,7 @@ func (b *Batch) Reset() {
 		b.mem.items, b.mem.buf, b.mem.hashes = b.Items[:0], b.buf[:0], b.hashes[:0]
 		b.store.bursts.Put(b.mem)
 	}
-	*b = Batch{joined: joined{turn: b.joined.turn}}
+	*b = Batch{}
 }
 
 // take gets memory for the first item.

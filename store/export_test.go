@@ -96,14 +96,14 @@ func (s *Store) Kill() error { return s.lock.Close() }
 // several connections have at one time, and says whether it could.
 func (s *Store) AppendJoined(all ...*Batch) bool {
 	for _, b := range all {
-		b.joined.done.Store(false)
+		b.joined.Store(false)
 	}
 	s.appendMu.Lock()
 	s.appendJoined(all)
 	s.appendMu.Unlock()
 	s.dispatch()
 	for _, b := range all {
-		if !b.joined.done.Load() {
+		if !b.joined.Load() {
 			return false
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Store) AppendJoined(all ...*Batch) bool {
 }
 
 // Alone notes a batch and says whether it comes behind one of its own sender.
-func (s *Store) Alone(b *Batch) bool { return s.joiner.alone(b) }
+func (s *Store) Alone(sender uint64) bool { return s.joiner.alone(sender) }
 
 // Hope makes the next small batches wait for others.
 func (s *Store) Hope() { s.joiner.hope.Store(1 << 30) }

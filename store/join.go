@@ -14,8 +14,9 @@ const (
 	joinBytes = 16 << 10
 	// joinHope is how many yields in a row may be for nothing before they end.
 	joinHope = 64
-	// joinTry is how many batches go by themselves then before the next yield.
-	joinTry = 64
+	// joinTry is of how many batches then joinRun in a row yield again: one alone would
+	// find nobody who yields too.
+	joinTry, joinRun = 128, 8
 )
 
 // joiner gathers small batches of different connections, so that they go to the log in
@@ -27,8 +28,9 @@ const (
 // processor for as long as it likes. So nobody yields while files are read, nor who has
 // seen no other sender since his last batch.
 type joiner struct {
-	hope atomic.Int32  // above 0: yields have brought batches together lately
-	turn atomic.Uint32 // counts small batches
+	last  atomic.Uint64 // who sent the newest small batch
+	hope  atomic.Int32  // above 0: yields have brought batches together lately
+	tries atomic.Uint32 // counts small batches while there is no hope
 
 	mu     sync.Mutex
 	listed []*Batch // guarded by mu
@@ -37,43 +39,36 @@ type joiner struct {
 	buf   []byte   // what they write together; guarded by appendMu
 }
 
-// joined is a batch's part of it.
-type joined struct {
-	done atomic.Bool // appended together with others; set under appendMu
-	turn uint32      // of joiner, at the last batch
-}
-
-// alone notes a small batch and says that none of others came since the last of b.
-func (j *joiner) alone(b *Batch) bool {
-	turn := j.turn.Add(1)
-	alone := turn == b.joined.turn+1
-	b.joined.turn = turn
-	return alone
+// alone says that the sender of a small batch sent the one before it too, so that
+// nobody else is known to send. It goes by senders, not by batches: those are pooled,
+// and the next connection gets the one that the last has just given back.
+func (j *joiner) alone(sender uint64) bool {
+	return j.last.Swap(sender) == sender
 }
 
 // joins says whether b shall be appended together with others.
 func (b *Batch) joins() bool {
-	return len(b.buf) > 0 && len(b.buf) <= joinBytes
+	return b.Sender != 0 && len(b.buf) > 0 && len(b.buf) <= joinBytes
 }
 
 // join appends b, with what else is listed by then, or says that it could not: the
 // disk is sick or full, or the file has no room for all.
 func (s *Store) join(b *Batch) (done bool) {
 	j := &s.joiner
-	if j.alone(b) || s.log.ReadingFiles() || j.hope.Load() == 0 && b.joined.turn%joinTry != 0 {
+	if j.alone(b.Sender) || s.log.ReadingFiles() || j.hope.Load() == 0 && j.tries.Add(1)%joinTry >= joinRun {
 		return false
 	}
-	b.joined.done.Store(false)
+	b.joined.Store(false)
 	j.mu.Lock()
 	j.listed = append(j.listed, b)
 	j.mu.Unlock()
 	runtime.Gosched()
-	if b.joined.done.Load() {
+	if b.joined.Load() {
 		return true
 	}
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
-	if b.joined.done.Load() {
+	if b.joined.Load() {
 		return true
 	}
 	j.mu.Lock()
@@ -86,7 +81,7 @@ func (s *Store) join(b *Batch) (done bool) {
 	}
 	s.appendJoined(j.taken)
 	clear(j.taken)
-	return b.joined.done.Load()
+	return b.joined.Load()
 }
 
 // appendJoined appends the batches in one write, or none of them. The caller holds
@@ -112,7 +107,7 @@ func (s *Store) appendJoined(all []*Batch) {
 		for i := len(all) - 1; i >= 0; i-- {
 			all[i].unassign(0, len(all[i].Items))
 			s.writeFailed(all[i], 0, err, sick)
-			all[i].joined.done.Store(true)
+			all[i].joined.Store(true)
 		}
 		return
 	}
@@ -120,6 +115,6 @@ func (s *Store) appendJoined(all []*Batch) {
 		base += int64(len(b.buf))
 		b.end = record.PhysOffset(base)
 		s.push(b, 0, len(b.Items))
-		b.joined.done.Store(true)
+		b.joined.Store(true)
 	}
 }

@@ -3,7 +3,10 @@ package store_test
 import (
 	"bytes"
 	"fmt"
+	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -157,6 +160,7 @@ func TestJoinedConcurrent(t *testing.T) {
 			var b store.Batch
 			for i := range each {
 				b.Reset()
+				b.Sender = uint64(sender + 1)
 				b.Add(s, s.Queue("orders", int32(sender%3)), draft("orders", int32(sender%3), fmt.Sprintf("%d %d", sender, i)), 0)
 				if s.AppendAll(&b); b.Items[0].Status != store.PutOK {
 					t.Errorf("%v", b.Items[0].Status)
@@ -193,13 +197,91 @@ func TestJoinedConcurrent(t *testing.T) {
 func TestAlone(t *testing.T) {
 	s, _ := open(t, small(vfs.NewMem()))
 	defer closeStore(t, s)
-	var a, b store.Batch
 	for i, c := range []struct {
-		b    *store.Batch
-		want bool
-	}{{&a, true}, {&a, true}, {&b, false}, {&a, false}, {&b, false}, {&b, true}} {
-		if c.b.Reset(); s.Alone(c.b) != c.want {
+		sender uint64
+		want   bool
+	}{{1, false}, {1, true}, {1, true}, {2, false}, {1, false}, {2, false}, {2, true}} {
+		if s.Alone(c.sender) != c.want {
 			t.Errorf("%d: alone is %v", i, !c.want)
 		}
+	}
+}
+
+// countedWrites counts the writes of the log.
+type countedWrites struct {
+	vfs.FS
+	n atomic.Int64
+}
+
+func (c *countedWrites) OpenReadWrite(name string) (vfs.File, error) {
+	return c.counted(name)(c.FS.OpenReadWrite(name))
+}
+
+func (c *countedWrites) Create(name string) (vfs.File, error) {
+	return c.counted(name)(c.FS.Create(name))
+}
+
+func (c *countedWrites) counted(name string) func(vfs.File, error) (vfs.File, error) {
+	return func(f vfs.File, err error) (vfs.File, error) {
+		if err == nil && strings.Contains(name, "commitlog") {
+			f = &countedFile{File: f, n: &c.n}
+		}
+		return f, err
+	}
+}
+
+type countedFile struct {
+	vfs.File
+	n *atomic.Int64
+}
+
+func (f *countedFile) WriteAt(b []byte, off int64) (int, error) {
+	f.n.Add(1)
+	return f.File.WriteAt(b, off)
+}
+
+// Connections that send at one time share writes, although they share a pooled batch
+// too: each takes the one that the last has just given back.
+func TestJoinedFromPool(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // those that could run do so during a yield
+	const senders, rounds = 8, 200
+	fsys := &countedWrites{FS: vfs.NewMem()}
+	o := small(fsys)
+	o.CommitLogBytes = 1 << 20
+	s, _ := open(t, o)
+	defer closeStore(t, s)
+	var mu sync.Mutex
+	var pool []*store.Batch
+	take := func() *store.Batch {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(pool) == 0 {
+			return &store.Batch{}
+		}
+		b := pool[len(pool)-1]
+		pool = pool[:len(pool)-1]
+		return b
+	}
+	before := fsys.n.Load()
+	for i := range rounds {
+		var wg sync.WaitGroup
+		for sender := range senders {
+			wg.Go(func() {
+				b := take()
+				b.Sender = uint64(sender + 1)
+				b.Add(s, s.Queue("orders", 0), draft("orders", 0, fmt.Sprint(i)), 0)
+				if s.AppendAll(b); b.Items[0].Status != store.PutOK {
+					t.Errorf("%v", b.Items[0].Status)
+				}
+				b.Reset()
+				mu.Lock()
+				pool = append(pool, b)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+	}
+	if n := fsys.n.Load() - before; n > senders*rounds/2 {
+		t.Errorf("%d writes for %d messages of %d connections", n, senders*rounds, senders)
 	}
 }
