@@ -147,11 +147,14 @@ func sendPaced(s *store.Store, senders int) []time.Duration {
 		group.Go(func() {
 			drafts := benchDrafts()
 			var batch store.Batch
-			tick := time.NewTicker(time.Duration(senders) * 200 * time.Microsecond)
+			const apart = 200 * time.Microsecond
+			<-time.After(time.Duration(c) * apart) // one after another, not all at once
+			tick := time.NewTicker(time.Duration(senders) * apart)
 			defer tick.Stop()
 			for i := range n / senders {
 				<-tick.C
 				addAll(s, &batch, drafts[i%64:i%64+1])
+				batch.Sender = uint64(c + 1)
 				begin := time.Now()
 				s.AppendAll(&batch)
 				all[c] = append(all[c], time.Since(begin))
