@@ -95,7 +95,7 @@ scenarios: ## what a pair of brokers must survive: kills, returns, freezes; with
 	  cd testdata/compat && $(GO) test -count=1 -timeout 90m -tags scenarios -v -run '$(SCENARIO_TESTS)' . ; \
 	fi
 
-SCENARIO_TESTS = ^Test(SlaveAlone|SlaveKilled|SlaveBack|Master|BothKilled|ResetWhile|OtherConsumers|Flapping|Promote|Upgrade|ManyTopics|ApacheMaster|OurMaster|ProgressWith|Secrets)
+SCENARIO_TESTS = ^Test(SlaveAlone|SlaveKilled|SlaveBack|Master|BothKilled|Reset|OtherConsumers|Flapping|Promote|Upgrade|ManyTopics|ApacheMaster|OurMaster|ProgressWith|Secrets)
 
 scenarios-short: ## those that CI runs
 	cd testdata/compat && $(GO) test -count=1 -timeout 15m -tags scenarios \

@@ -36,12 +36,17 @@ func launch(logFile string, args ...string) (*child, error) {
 	c := &child{cmd, make(chan struct{})}
 	lines := bufio.NewReader(out)
 	line, err := lines.ReadBytes('\n')
-	go func() { io.Copy(io.Discard, lines); cmd.Wait(); close(c.exited) }()
 	var ready struct{ Schema string }
 	if err == nil {
 		err = json.Unmarshal(line, &ready)
 	}
-	if err != nil || !strings.HasSuffix(ready.Schema, ".ready/v1") {
+	failed := err != nil || !strings.HasSuffix(ready.Schema, ".ready/v1")
+	if failed { // it says why, and ends
+		rest, _ := io.ReadAll(io.LimitReader(lines, 4000))
+		line = append(line, rest...)
+	}
+	go func() { io.Copy(io.Discard, lines); cmd.Wait(); close(c.exited) }()
+	if failed {
 		c.kill(syscall.SIGKILL)
 		text, _ := os.ReadFile(logFile)
 		return nil, fmt.Errorf("mqctl %v: no ready line (%q, %v); its log:\n%s", args, line, err, tail(text, 4000))

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/rocketmq-client-go/v2/admin"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
@@ -192,7 +191,8 @@ func (p *pair) sameLogs() {
 	}
 }
 
-// sameQueues compares the bounds of all queues of a topic on both brokers.
+// sameQueues compares the bounds of all queues of a topic on both brokers, and what the
+// queues' files hold between them.
 func (p *pair) sameQueues(topic string, queues int) {
 	p.t.Helper()
 	for q := range queues {
@@ -202,6 +202,15 @@ func (p *pair) sameQueues(topic string, queues int) {
 				p.t.Errorf("code %d, queue %d: %d on the master, %d on the slave", code, q, a, b)
 			}
 		}
+		begin, end := p.number(p.master, 31, "", topic, q), p.number(p.master, 30, "", topic, q)
+		var err error
+		until(p.t, 20*time.Second, "equal files of queues", func() bool { // written a little later than read
+			err = compareQueues(p.master.dir, p.slave.dir, topic, q, max(begin, 0), end)
+			if err != nil {
+				p.t.Log(err)
+			}
+			return err == nil
+		})
 	}
 }
 
@@ -282,11 +291,11 @@ func (p *pair) load(topic string, every time.Duration, size int, retries int) *l
 			case <-tick.C:
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			begin := time.Now()
+			begin := awake.Load()
 			res, err := prod.SendSync(ctx, primitive.NewMessage(topic, body))
 			cancel()
 			l.mu.Lock()
-			l.longest = max(l.longest, time.Since(begin))
+			l.longest = max(l.longest, sinceAwake(begin))
 			switch {
 			case err != nil:
 				l.errs = append(l.errs, err)
@@ -395,21 +404,6 @@ func (c *consumerProcess) has(ids []string) (found, twice int) {
 		twice += n - 1
 	}
 	return found, twice
-}
-
-// since counts the messages that came after a moment.
-func (c *consumerProcess) since(at time.Time) (n int, first time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.got {
-		if m.at.After(at) {
-			if n == 0 {
-				first = m.at
-			}
-			n++
-		}
-	}
-	return n, first
 }
 
 func init() {
@@ -531,22 +525,6 @@ func (r *relay) copy(to, from net.Conn) {
 		}
 		if err != nil {
 			return
-		}
-	}
-}
-
-// createPairTopics is createTopic for many, through one admin client.
-func (p *pair) createPairTopics(names []string, queues int) {
-	p.t.Helper()
-	a, err := admin.NewAdmin(admin.WithResolver(primitive.NewPassthroughResolver([]string{p.namesrv})))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer a.Close()
-	for _, n := range names {
-		if err := a.CreateTopic(context.Background(), admin.WithTopicCreate(n), admin.WithBrokerAddrCreate(p.addr),
-			admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues)); err != nil {
-			p.t.Fatal(err)
 		}
 	}
 }

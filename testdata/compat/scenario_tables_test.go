@@ -39,7 +39,7 @@ func TestManyTopics(t *testing.T) {
 	if took > 5*time.Second {
 		t.Errorf("the tables were on the slave only %v after its start", took)
 	}
-	p.sameTables()
+	p.sameTables(10 * time.Second)
 	with := resident(p.slave.proc.cmd.Process.Pid)
 	t.Logf("tables on the slave %v after its start; %d KiB resident, %d KiB without them", took.Round(time.Millisecond), with, without)
 	if with-without > 64<<10 {
@@ -71,8 +71,8 @@ func TestManyTopics(t *testing.T) {
 var bareKeys = regexp.MustCompile(`([{,])(-?[0-9]+):`)
 
 // sameTables checks that both brokers come to the same topics, groups, progress and
-// progress of delayed messages.
-func (p *pair) sameTables() {
+// progress of delayed messages, each within d.
+func (p *pair) sameTables(d time.Duration) {
 	p.t.Helper()
 	for code, member := range map[int]string{21: "topicConfigTable", 201: "subscriptionGroupTable", 43: "offsetTable", 45: "offsetTable"} {
 		var a, b any
@@ -91,7 +91,7 @@ func (p *pair) sameTables() {
 			a, b = read(p.master), read(p.slave)
 			return reflect.DeepEqual(a, b)
 		}
-		for end := time.Now().Add(10 * time.Second); !equal(); <-time.After(100 * time.Millisecond) {
+		for end := time.Now().Add(d); !equal(); <-time.After(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				p.t.Errorf("the answers to request %d differ: %.2000v on the master, %.2000v on the slave", code, a, b)
 				break

@@ -221,6 +221,48 @@ func cutRecords(b []byte) (out [][]byte, err error) {
 
 func be32(b []byte) int { return int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3]) }
 
+// compareQueues compares the entries from begin to end of one queue in two stores.
+func compareQueues(a, b, topic string, queue int, begin, end int64) error {
+	read := func(dir string) ([]byte, error) {
+		files, err := filepath.Glob(filepath.Join(dir, "consumequeue", topic, strconv.Itoa(queue), "*"))
+		if err != nil {
+			return nil, err
+		}
+		out := make([]byte, (end-begin)*20)
+		for _, f := range files {
+			base, err := strconv.ParseInt(filepath.Base(f), 10, 64)
+			if err != nil || base >= end*20 {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return nil, err
+			}
+			if skip := begin*20 - base; skip > int64(len(text)) {
+				continue
+			} else if skip > 0 {
+				text, base = text[skip:], begin*20
+			}
+			copy(out[base-begin*20:], text)
+		}
+		return out, nil
+	}
+	x, err := read(a)
+	if err != nil {
+		return err
+	}
+	y, err := read(b)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(x); i += 20 {
+		if be32(x[i+8:]) == 0 || !bytes.Equal(x[i:i+20], y[i:i+20]) {
+			return fmt.Errorf("queue %d of %s, entry %d: % x and % x", queue, topic, begin+int64(i/20), x[i:i+20], y[i:i+20])
+		}
+	}
+	return nil
+}
+
 // compareLogs compares two logs up to end.
 func compareLogs(a, b string, end int64) error {
 	files, err := filepath.Glob(filepath.Join(a, "commitlog", "*"))
