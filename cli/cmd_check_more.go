@@ -168,7 +168,7 @@ func checkBrokers(ctx context.Context, c *call, r *result) error {
 		rt := res.Value.runtime
 		it := &checkItem{Check: "broker", Target: res.Target.String(), State: "OK", Message: valueText(deref(rt.version())), broker: nameOf(res.Target), id: ptr(max(0, res.Target.ID))}
 		switch {
-		case rt["brokerActive"] == "false":
+		case c.inactive(ctx, res.Target, rt):
 			it.State, it.Message = "FAIL", "it is not active"
 		case least != "" && !newEnough(valueText(deref(rt.version())), least):
 			it.State, it.Message = "FAIL", fmt.Sprintf("%s is older than %s", valueText(deref(rt.version())), least)

@@ -222,11 +222,26 @@ func (c *call) seeReady(ctx context.Context, targets []admin.Target) look {
 		if res.Err != nil {
 			return look{value: res.Target.String() + " does not answer: " + netReason(res.Err)}
 		}
-		if res.Value["brokerActive"] == "false" {
+		if c.inactive(ctx, res.Target, res.Value) {
 			return look{value: res.Target.String() + " is not active yet"}
 		}
 	}
 	return look{reached: true, value: "ready"}
+}
+
+// inactive says whether a broker does not do yet what one of its place does. RocketMQ's
+// brokerActive tells whether delays and transactions run, which they do on masters only:
+// a slave says false all its life.
+func (c *call) inactive(ctx context.Context, t admin.Target, runtime map[string]string) bool {
+	if runtime["brokerActive"] != "false" {
+		return false
+	}
+	if t.ID < 0 { // named by its address
+		if who, err := c.client.Identify(ctx, t.Addr); err == nil {
+			t.ID = who.ID
+		}
+	}
+	return t.ID <= 0
 }
 
 // seeGone: nothing is registered, and where it was nobody answers.

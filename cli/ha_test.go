@@ -304,6 +304,17 @@ func TestWait(t *testing.T) {
 	_, errs = f.mq(7, "wait", "ha", "--for", "5s")
 	has(t, errs, "can no longer be reached", "a/2 is diverged", "other bytes")
 
+	// RocketMQ's slaves are never active, and its masters only once they take messages.
+	slave.set(func() { slave.runtime["brokerActive"] = "false" })
+	f.mq(0, "wait", "broker", "a", "--ready", "--for", "5s")
+	f.mq(0, "wait", "broker", slave.addr, "--ready", "--for", "5s")
+	f.mq(0, "check", "broker")
+	master.set(func() { master.runtime["brokerActive"] = "false" })
+	f.mq(5, "wait", "broker", "a", "--ready", "--for", "300ms")
+	f.mq(5, "wait", "broker", master.addr, "--ready", "--for", "300ms")
+	f.mq(7, "check", "broker")
+	master.set(func() { delete(master.runtime, "brokerActive") })
+
 	f.mq(0, "wait", "role", "a/1", "--is", "SLAVE")
 	f.mq(0, "wait", "role", "a/0", "--is", "master")
 	f.mq(5, "wait", "role", "a/1", "--is", "ASYNC_MASTER", "--for", "300ms")
