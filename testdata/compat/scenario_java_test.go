@@ -3,6 +3,7 @@
 package compat
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -102,6 +103,11 @@ func newMixedPair(t *testing.T, apache int) (p *pair, java process, again func()
 		p.broker.addr = p.master.addr
 		java = start()
 		until(t, 60*time.Second, "registration of the original", func() bool { return routed(t, p.broker, "TBW102") })
+		prod := p.producer(t) // a process that has just begun may take seconds for its first message
+		until(t, 60*time.Second, "first message", func() bool {
+			_, err := prod.SendSync(context.Background(), primitive.NewMessage("first", []byte("x")))
+			return err == nil
+		})
 		p.slave.start()
 		t.Cleanup(func() { p.slave.kill(syscall.SIGKILL) })
 		return p, java, start
