@@ -131,7 +131,7 @@ func (k *Key) parseText(v string) (string, error) {
 			return "", fmt.Errorf("%q holds a control character", v)
 		}
 	}
-	if check := textChecks[k.Name]; check != nil && v != "" {
+	if check := textChecks[k.Name]; check != nil && (v != "" || k.Name == "messageDelayLevel") { // there, empty is not "unset"
 		return v, check(v)
 	}
 	return v, nil
