@@ -110,6 +110,7 @@ type javaBroker struct {
 	asked   map[int]int
 	commits []string
 	parts   []string // what 21 answers instead, in a row; the last one is repeated
+	slow    time.Duration
 }
 
 // newJavaBroker serves at addr until the test ends.
@@ -140,6 +141,12 @@ func (j *javaBroker) BurstEnd(*remoting.Conn) {}
 func (j *javaBroker) Closed(*remoting.Conn)   {}
 
 func (j *javaBroker) ServeRequest(_ *remoting.Conn, r *remoting.Request) {
+	j.mu.Lock()
+	slow := j.slow
+	j.mu.Unlock()
+	if slow > 0 {
+		<-time.After(slow)
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked[r.Code]++
@@ -360,8 +367,10 @@ func TestJavaSlave(t *testing.T) {
 		m.b.sync.members.set(member{ID: 1, Addr: javaAddr})
 		m.b.sync.members.save(m.b.log)
 		disk := m.killed()
+		j.do(func() { j.slow = 3 * time.Second }) // its machine is busy
 		m = startIn(t, n, disk, func(o *Options) { o.Reloadable.HA = testHA() })
 		m.wantProgress("G", 0, 500)
+		j.do(func() { j.slow = 0 })
 		ask := func() int64 {
 			var doc struct {
 				OffsetTable map[string]map[string]int64 `json:"offsetTable"`

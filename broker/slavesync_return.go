@@ -53,8 +53,12 @@ func (s *slaveSync) Reconcile(ctx context.Context) error {
 // reconcileWith takes in what one member has, and gives it what is here.
 func (s *slaveSync) reconcileWith(ctx context.Context, m member) {
 	one, cancel := context.WithTimeout(ctx, reconcileDial)
-	info, err := s.runtimeInfo(one, m.Addr)
+	_, err := s.net.Connect(one, m.Addr)
 	cancel()
+	var info map[string]string
+	if err == nil { // it is there, and may take its time
+		info, err = s.runtimeInfo(ctx, m.Addr)
+	}
 	if err == nil {
 		if isOurs(info) {
 			err = s.mergeOurs(ctx, m)
@@ -130,12 +134,13 @@ func (s *slaveSync) mergeForeign(ctx context.Context, m member) error {
 	p := s.foreign.of(m.Addr, s.o.Offsets)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return s.takeForeign(ctx, p, m.Addr)
+	return s.takeForeign(ctx, exchangeWait, p, m.Addr)
 }
 
-// takeForeign reads the slave's table. The caller holds p.mu.
-func (s *slaveSync) takeForeign(ctx context.Context, p *foreignSlave, addr string) error {
-	resp, err := s.callFor(ctx, foreignWait, addr, remoting.ReqGetAllConsumerOffset, nil, nil)
+// takeForeign reads the slave's table, which may take as long as wait. The caller holds
+// p.mu.
+func (s *slaveSync) takeForeign(ctx context.Context, wait time.Duration, p *foreignSlave, addr string) error {
+	resp, err := s.callFor(ctx, wait, addr, remoting.ReqGetAllConsumerOffset, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -182,7 +187,7 @@ func (s *slaveSync) answerForeign(ctx context.Context, addrs []string) (answer [
 		p := s.foreign.of(addr, s.o.Offsets)
 		p.mu.Lock()
 		if s.o.Steady().Sub(p.asked) >= foreignPause {
-			if err := s.takeForeign(ctx, p, addr); err != nil && ctx.Err() == nil {
+			if err := s.takeForeign(ctx, foreignWait, p, addr); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("a slave's progress could not be read before its request was answered", "peer", addr, "err", err)
 			}
 		}

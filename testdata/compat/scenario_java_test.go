@@ -84,7 +84,7 @@ func (p *pair) apacheNode(id int, more ...string) (n *node, start func() process
 	}
 	n = &node{t: p.t, id: id, dir: filepath.Join(p.dir, "store-"+strconv.Itoa(id)), addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	conf := fmt.Sprintf("brokerClusterName=DefaultCluster\nbrokerName=%s\nbrokerId=%d\nbrokerRole=%s\nlistenPort=%d\nbrokerIP1=127.0.0.1\nbrokerIP2=127.0.0.1\n"+
-		"namesrvAddr=%s\nstorePathRootDir=%s\nstorePathCommitLog=%s/commitlog\nslaveReadEnable=true\n%s\n",
+		"namesrvAddr=%s\nstorePathRootDir=%s\nstorePathCommitLog=%s/commitlog\nslaveReadEnable=true\nwaitTimeMillsInSendQueue=10000\n%s\n",
 		pairName, id, role, port, p.namesrv, n.dir, n.dir, strings.Join(append(smallFiles, more...), "\n"))
 	return n, func() process {
 		return javaServer(p.t, filepath.Join(p.t.TempDir(), "apache"), "org.apache.rocketmq.broker.BrokerStartup", 512, conf, strconv.Itoa(port))
