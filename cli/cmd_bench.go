@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -211,18 +210,25 @@ func (b *bench) allowed() error {
 	return b.c.confirm("sending test messages to "+b.topic, "they stay in the topic, and whoever reads it gets them")
 }
 
-// take reserves the next message; false when there are enough.
-func (b *bench) take(n int64) bool {
-	if b.limit == 0 || !b.counted.Load() {
-		return true
+// take reserves n of the messages that are wanted, near the end fewer, and 0 when there
+// are enough. What begins during the warm-up does not count.
+func (b *bench) take(n int64) (got int64, counts bool) {
+	if !b.counted.Load() {
+		return n, false
 	}
-	return b.taken.Add(n) <= b.limit+n-1
+	if b.limit == 0 {
+		return n, true
+	}
+	for {
+		taken := b.taken.Load()
+		got = max(0, min(n, b.limit-taken))
+		if got == 0 || b.taken.CompareAndSwap(taken, taken+got) {
+			return got, true
+		}
+	}
 }
 
 func (b *bench) note(broker string, messages, bytes int64, took time.Duration, err error) {
-	if !b.counted.Load() {
-		return
-	}
 	for _, t := range []*tally{&b.total, b.each[broker]} {
 		if err != nil {
 			t.failed(err)
@@ -409,7 +415,11 @@ func (c *call) benchSending(ctx context.Context, op string, producers int) (*res
 	var turn atomic.Int64
 	r, err := b.run(ctx, producers, func(ctx context.Context, i int) error {
 		ids := record.NewUniqueIDs(ownIP(), os.Getpid()+i)
-		for b.take(1) && next() && ctx.Err() == nil {
+		for ctx.Err() == nil {
+			n, counts := b.take(1)
+			if n == 0 || !next() {
+				return nil
+			}
 			at := places[int(turn.Add(1)-1)%len(places)]
 			begin := time.Now()
 			_, err := c.client.Send(ctx, at.addr, admin.Send{Topic: b.topic, Broker: at.broker, QueueID: at.queue, DefaultQueues: int(at.auto), Body: body,
@@ -417,7 +427,9 @@ func (c *call) benchSending(ctx context.Context, op string, producers int) (*res
 			if err != nil && ctx.Err() != nil {
 				return nil
 			}
-			b.note(placeName(at), 1, int64(b.size), time.Since(begin), err)
+			if counts {
+				b.note(placeName(at), 1, int64(b.size), time.Since(begin), err)
+			}
 			if err != nil && !rest(ctx, 10*time.Millisecond) {
 				return nil
 			}
@@ -456,11 +468,7 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 				if _, ok := mine[q]; !ok {
 					mine[q] = readers[q].from
 				}
-				got, err := b.pull(ctx, readers[q], mine, q)
-				if err != nil {
-					return err
-				}
-				found = found || got
+				found = b.pull(ctx, readers[q], mine, q) || found
 				if b.limit > 0 && b.total.messages.Load() >= b.limit {
 					return nil
 				}
@@ -480,31 +488,33 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 	return r, err
 }
 
-// pull reads one batch of a queue.
-func (b *bench) pull(ctx context.Context, rd *reader, from map[int]int64, q int) (found bool, err error) {
-	begin := time.Now()
-	p, err := b.c.client.Pull(ctx, rd.target.Addr, admin.Pull{Topic: b.topic, Broker: rd.target.Broker, QueueID: rd.queue, Offset: from[q], Max: int(b.c.whole("batch"))})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return false, nil
-	case err != nil:
-		b.note(rd.target.Broker, 0, 0, 0, err)
-		var gone *admin.Unreachable
-		if errors.As(err, &gone) {
-			return false, nil
-		}
-		return false, nil
+// pull reads one batch of a queue; found says that there may be more.
+func (b *bench) pull(ctx context.Context, rd *reader, from map[int]int64, q int) (found bool) {
+	want, counts := b.take(b.c.whole("batch"))
+	if want == 0 {
+		return rest(ctx, time.Millisecond) // others may not find what they look for
 	}
-	if p.Status == admin.PullFound {
-		bytes := int64(0)
+	begin := time.Now()
+	p, err := b.c.client.Pull(ctx, rd.target.Addr, admin.Pull{Topic: b.topic, Broker: rd.target.Broker, QueueID: rd.queue, Offset: from[q], Max: int(want)})
+	read, bytes := int64(0), int64(0)
+	if err == nil && p.Status == admin.PullFound {
+		read = int64(len(p.Messages))
 		for i := range p.Messages {
 			bytes += int64(len(p.Messages[i].Body))
 		}
-		b.note(rd.target.Broker, int64(len(p.Messages)), bytes, time.Since(begin), nil)
+	}
+	if counts {
+		b.taken.Add(read - want) // what was not there another may read
+		if err == nil && read > 0 || err != nil && ctx.Err() == nil {
+			b.note(rd.target.Broker, read, bytes, time.Since(begin), err)
+		}
+	}
+	if err != nil {
+		return false
 	}
 	moved := p.Next != from[q]
 	from[q] = p.Next
-	return moved && p.Status != admin.PullNothing, nil
+	return moved && p.Status != admin.PullNothing
 }
 
 // footBench draws the histogram below the table.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -100,6 +101,41 @@ func (m *Message) short() string {
 func (m *Message) said(sum *Message) bool {
 	return m.Why == "" && len(m.Try) == 0 && len(m.after) == 0 && strings.Contains(sum.Text, m.short())
 }
+
+// alike makes one message of those that say the same of different targets: one error
+// for one cause, even if ten brokers share it.
+func alike(list []Message) []Message {
+	var out []Message
+	first, more := map[string]int{}, map[int][]string{}
+	for _, m := range list {
+		who := firstOf(m.Target, m.Addr)
+		text := m.Text + "\n" + m.Why
+		for _, name := range []string{m.Addr, m.Target} {
+			if name != "" {
+				text = strings.ReplaceAll(text, name, "\x00")
+			}
+		}
+		key := strings.Join(slices.Concat([]string{m.Code, text}, m.Try, m.after), "\n")
+		at, is := first[key]
+		if !is || who == "" {
+			first[key] = len(out)
+			out = append(out, m)
+		} else if who != firstOf(out[at].Target, out[at].Addr) && !slices.Contains(more[at], who) {
+			more[at] = append(more[at], who)
+		}
+	}
+	for at, names := range more {
+		text := strings.Join(names, ", ")
+		if len(names) > maxNamed {
+			text = fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+		}
+		out[at].Text += "; the same: " + text
+	}
+	return out
+}
+
+// maxNamed is how many others a message names.
+const maxNamed = 5
 
 // oneLine keeps a message of a remote side from breaking the line structure.
 func oneLine(s string) string {

@@ -190,3 +190,25 @@ func TestTryInAPipe(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
+
+// One cause is told once, with the names of all that it hit; JSON tells of each.
+func TestOneErrorForOneCause(t *testing.T) {
+	f := newFakeCluster(t)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		f.add("127.0.0.1", name, 0, 100, func(*fakeBroker) {})
+	}
+	code, _, errs := runLine("mqctl", "-n", f.ns.addr, "broker", "logs")
+	if code != ExitDenied || strings.Count(errs, "error   ") != 1 || !strings.Contains(errs, "(MQCTL_LOG); the same: ") || !strings.Contains(errs, " and 2 more  [NOT_OFFERED]") || strings.Count(errs, "why     ") != 1 {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	if _, out, _ := runLine("mqctl", "-n", f.ns.addr, "broker", "logs", "-o", "json"); strings.Count(out, `"NOT_OFFERED"`) != 8 {
+		t.Errorf("JSON tells of fewer:\n%s", out)
+	}
+	got := alike([]Message{
+		{Code: "X", Target: "b-1", Text: "b-1 is not there"}, {Code: "X", Target: "b-2", Text: "b-2 is not there"}, {Code: "X", Target: "b-3", Text: "b-3 is not there", Try: []string{"look at b-3"}},
+		{Code: "Y", Target: "b-2", Text: "b-2 is not there"}, {Code: "Z", Text: "z"}, {Code: "Z", Text: "z"}, {Code: "X", Target: "b-1", Text: "b-1 is not there"},
+	})
+	if len(got) != 5 || got[0].Text != "b-1 is not there; the same: b-2" || got[1].Text != "b-3 is not there" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -245,18 +245,19 @@ func (p *printer) messages(r *result) {
 			}
 		}
 	} else {
-		for i := range r.errors {
-			if i > 0 && r.errors[0].Code == "PARTIAL" && r.errors[i].said(&r.errors[0]) {
-				continue // one error for one cause
-			}
-			p.message(&r.errors[i], "error")
+		rest := r.errors
+		if len(rest) > 0 && rest[0].Code == "PARTIAL" {
+			sum := rest[0]
+			rest = slices.DeleteFunc(slices.Clone(rest), func(m Message) bool { return m.Code != sum.Code && m.said(&sum) })
+		}
+		for _, m := range alike(rest) {
+			p.message(&m, "error")
 		}
 	}
-	for i := range r.warnings {
-		if p.silent {
-			break
+	if !p.silent {
+		for _, m := range alike(r.warnings) {
+			p.message(&m, "warning")
 		}
-		p.message(&r.warnings[i], "warning")
 	}
 }
 
