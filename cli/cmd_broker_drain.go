@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,7 +37,8 @@ type drainItem struct {
 	Applied      bool     `json:"applied"`
 	Verified     bool     `json:"verified"`
 
-	target admin.Target
+	target    admin.Target
+	was, want int64
 }
 
 func drainView(verb string) view {
@@ -97,12 +99,20 @@ func runDrain(ctx context.Context, c *call) (*result, error) {
 	if c.old || c.str("via") == "nameserver" {
 		c.drainRoutes(ctx, r, targets[0], stop)
 	} else {
+		var things []auditThing
 		for _, t := range targets {
-			if err := c.drainPermission(ctx, r, t, stop); err != nil {
+			it, err := c.drainPermission(ctx, r, t, stop)
+			if it != nil && it.Applied {
+				things = append(things, auditThing{Target: t.String(), Addr: t.Addr, Key: "config/brokerPermission", Before: rawJSON(fmt.Sprint(it.was)), After: rawJSON(fmt.Sprint(it.want))})
+			}
+			if err != nil {
 				r.failed(c.at(err, t))
 				continue
 			}
 			r.done++
+		}
+		if r.change.Applied {
+			c.note(r, things)
 		}
 	}
 	if c.dryRun() || c.patience() == 0 || len(r.errors) > 0 {
@@ -168,48 +178,51 @@ func (c *call) drainTargets(ctx context.Context) ([]admin.Target, error) {
 }
 
 // drainPermission sets brokerPermission and reads it back.
-func (c *call) drainPermission(ctx context.Context, r *result, t admin.Target, stop bool) error {
+func (c *call) drainPermission(ctx context.Context, r *result, t admin.Target, stop bool) (*drainItem, error) {
 	want := int64(permReadWrite)
 	if stop {
 		want = permRead
 	}
 	cfg, err := c.client.BrokerConfig(ctx, t.Addr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rt, err := c.client.RuntimeInfo(ctx, t.Addr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	it := &drainItem{Broker: nameOf(t), BrokerID: max(0, t.ID), Via: "PERMISSION", Before: runtimeView(cfg.Values).whole("brokerPermission"), After: &want,
-		PutPerSecond: runtimeView(rt).rate("putTps"), target: t}
+		PutPerSecond: runtimeView(rt).rate("putTps"), target: t, was: permReadWrite, want: want}
+	if it.Before != nil {
+		it.was = *it.Before
+	}
 	it.Changed = it.Before == nil || *it.Before != want
 	r.add(it)
 	if c.dryRun() {
-		return nil
+		return it, nil
 	}
 	if !it.Changed {
 		it.Verified = true
-		return nil
+		return it, nil
 	}
 	ctx, done := steady(ctx)
 	defer done()
 	if _, err := c.client.UpdateBrokerConfig(ctx, t.Addr, map[string]string{"brokerPermission": strconv.FormatInt(want, 10)}); err != nil {
-		return err
+		return it, err
 	}
 	it.Applied, r.change.Applied = true, true
 	if cfg, err = c.client.BrokerConfig(ctx, t.Addr); err != nil {
 		it.After = nil
-		return fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", t, err)
+		return it, fail(ExitFailed, "NOT_VERIFIED", "%s took the change, but could not be read back: %v", t, err)
 	}
 	it.After = runtimeView(cfg.Values).whole("brokerPermission")
 	if it.Verified = it.After != nil && *it.After == want; !it.Verified {
-		return fail(ExitFailed, "NOT_VERIFIED", "%s: brokerPermission is %q after the change, %d was wanted", t, cfg.Values["brokerPermission"], want)
+		return it, fail(ExitFailed, "NOT_VERIFIED", "%s: brokerPermission is %q after the change, %d was wanted", t, cfg.Values["brokerPermission"], want)
 	}
 	if stop {
 		r.warn(drainEffect(t, rt))
 	}
-	return nil
+	return it, nil
 }
 
 // drainEffect says what the broker will do with sends that still come.
@@ -239,7 +252,7 @@ func (c *call) drainRoutes(ctx context.Context, r *result, t admin.Target, stop 
 	defer done()
 	for _, res := range admin.EachNameserver(ctx, c.client, func(ctx context.Context, addr string) (int, error) {
 		if c.dryRun() {
-			return -1, nil
+			return c.wouldChange(ctx, addr, t.Broker, stop)
 		}
 		return call(ctx, addr, t.Broker)
 	}) {
@@ -248,7 +261,9 @@ func (c *call) drainRoutes(ctx context.Context, r *result, t admin.Target, stop 
 			continue
 		}
 		it := &drainItem{Broker: t.Broker, BrokerID: max(0, t.ID), Via: "NAMESERVER", Namesrv: ptr(res.Target.Addr), PutPerSecond: rate, target: t}
-		if res.Value >= 0 {
+		if c.dryRun() {
+			it.Changed = res.Value > 0
+		} else {
 			it.Topics, it.Changed = ptr(int64(res.Value)), res.Value > 0
 			it.Applied, it.Verified = it.Changed, true
 			r.change.Applied = r.change.Applied || it.Applied
@@ -261,6 +276,27 @@ func (c *call) drainRoutes(ctx context.Context, r *result, t admin.Target, stop 
 		m.offer("mqctl broker drain " + t.Broker)
 		r.warn(m)
 	}
+}
+
+// wouldChange reports with 1 whether a nameserver's routes of the topics that a broker
+// makes at its start have the write bit that goes, or lack the one that comes.
+func (c *call) wouldChange(ctx context.Context, namesrv, broker string, stop bool) (int, error) {
+	for _, topic := range []string{broker, "TBW102", "BenchmarkTest"} {
+		route, err := c.client.RouteAt(ctx, namesrv, topic)
+		if err != nil {
+			var missing *admin.NotFound
+			if errors.As(err, &missing) {
+				continue
+			}
+			return 0, err
+		}
+		for _, q := range route.Queues {
+			if q.Broker == broker && (q.Perm&2 != 0) == stop {
+				return 1, nil
+			}
+		}
+	}
+	return 0, nil
 }
 
 // awaitQuiet waits until nothing has been written at the targets for a while.

@@ -28,7 +28,7 @@ func (c *call) drainBefore(ctx context.Context, r *result, l localBroker) error 
 		return nil
 	}
 	drained := &result{change: &change{}}
-	if err := c.drainPermission(ctx, drained, t, true); err != nil {
+	if _, err := c.drainPermission(ctx, drained, t, true); err != nil {
 		return c.at(err, t)
 	}
 	end := time.Now().Add(c.duration("grace"))
