@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,9 @@ const (
 // topicStore has the queues of topics that the master deleted.
 type topicStore interface {
 	DeleteTopic(name string) error
+	Deletions(since uint64, most int) (list []store.Deletion, last uint64)
+	FollowDeletions(list []store.Deletion, cuts uint64) (waiting []store.Deletion, err error)
+	Cuts() uint64
 	Queues(topic string) []*store.Queue
 	Units(dst []store.Unit, q *store.Queue, from record.QueueOffset, n int) []store.Unit
 }
@@ -139,7 +143,7 @@ func newSlaveSync(o syncOptions) (*slaveSync, error) {
 	}
 	warnOlder(o.Log, members.file.UsedBak(), kept.file.UsedBak())
 	s := &slaveSync{o: o, members: members, poke: make(chan struct{}, 1),
-		instance: fmt.Sprintf("%x-%x", o.Now().UnixNano(), processID())}
+		instance: rand.Text()}
 	s.foreign.kept = kept
 	s.net = remoting.NewClient(remoting.ClientOptions{Dial: o.Dial, Log: o.Log, Serialize: remoting.JSON})
 	return s, nil

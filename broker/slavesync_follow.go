@@ -30,6 +30,9 @@ type masterState struct {
 	leases map[leaseKey]int64 // taken over from it: when they end, in ms
 	fullAt time.Time          // of the last round that exchanged everything
 
+	heard heardDeletions // of topics
+	whole bool           // topics and groups are read whole, whatever their versions say
+
 	java javaMaster // with Apache's
 }
 
@@ -82,12 +85,13 @@ func (s *slaveSync) followOurs(ctx context.Context, m *masterState) error {
 func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool, err error) {
 	now := s.o.Steady()
 	full := now.Sub(m.fullAt) >= fullEvery
+	m.whole = m.whole || full
 	if full {
 		m.since, m.pushed, m.got = 0, 0, nil
 	}
 	records, upTo := s.o.Offsets.Since(nil, m.pushed)
 	give := tables{records: m.unheard(records), leases: m.ownLeases(s.o.Locks.Leases(), now.UnixMilli())}
-	a, got, err := s.swap(ctx, m.addr, asking{instance: m.instance, since: m.since}, give)
+	a, got, err := s.swap(ctx, m.addr, asking{instance: m.instance, since: m.since, deletions: s.deletionsSince(m)}, give)
 	if err != nil {
 		m.known = !errors.As(err, new(*remoting.Error)) && m.known // another program may answer there now
 		return false, err
@@ -97,6 +101,9 @@ func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool,
 		return false, fmt.Errorf("%s is not a master now", m.addr)
 	}
 	fresh := a.instance != m.instance
+	if fresh {
+		m.heard = heardDeletions{cuts: m.heard.cuts}
+	}
 	s.takeProgress(m, got, now.UnixMilli())
 	m.instance, m.since, m.pushed = a.instance, a.version, upTo
 	if fresh {
@@ -142,13 +149,13 @@ func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables
 		}
 		if round == 0 {
 			first = head
-			all.leases, all.delays, all.modes = part.leases, part.delays, part.modes
+			all.leases, all.delays, all.modes, all.deletions = part.leases, part.delays, part.modes, part.deletions
 		}
 		all.records = append(all.records, part.records...)
 		if head.next == nil || head.instance != first.instance {
 			return first, all, nil
 		}
-		a.after, give = head.next, tables{}
+		a.after, a.deletions, give = head.next, nil, tables{}
 	}
 }
 
@@ -191,16 +198,20 @@ func (m *masterState) ownLeases(leases []subgroup.Lease, nowMillis int64) []subg
 // takeTables brings the rest up to date: topics and groups only if their version
 // differs.
 func (s *slaveSync) takeTables(ctx context.Context, m *masterState, a answering, got *tables) error {
-	if _, have := s.o.Topics.All(); have != a.topics {
+	if err := s.followDeletions(ctx, m, got.deletions); err != nil {
+		return err
+	}
+	if _, have := s.o.Topics.All(); have != a.topics || m.whole {
 		if err := s.takeTopics(ctx, m, false); err != nil {
 			return err
 		}
 	}
-	if _, have := s.o.Groups.All(); have != a.groups {
+	if _, have := s.o.Groups.All(); have != a.groups || m.whole {
 		if err := s.takeGroups(ctx, m); err != nil {
 			return err
 		}
 	}
+	m.whole = false
 	var errs []error
 	if got.delays != nil {
 		errs = append(errs, s.takeDelays(got.delays))

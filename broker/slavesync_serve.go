@@ -63,6 +63,13 @@ func (s *slaveSync) tell(a *asking) (*answering, *tables) {
 	_, head.topics = s.o.Topics.All()
 	_, head.groups = s.o.Groups.All()
 	give := &tables{}
+	if a.deletions != nil && a.after == nil {
+		give.deletions = s.tellDeletions(a)
+	}
+	if a.deletionsOnly {
+		head.version = since
+		return head, give
+	}
 	if a.after == nil {
 		give.leases = s.o.Locks.Leases()
 		give.delays, give.modes = s.o.Delays.JSON(), s.o.Modes.JSON()

@@ -95,7 +95,7 @@ func (s *slaveSync) topicTable(ctx context.Context, addr string) (map[string]top
 // gone go too, so that a topic made anew begins at offset 0 here as there;
 // withProgress forgets their progress, for a master that sends no marks of that.
 func (s *slaveSync) takeTopics(ctx context.Context, m *masterState, withProgress bool) error {
-	if m.ours {
+	if m.ours && !m.whole {
 		if done, err := s.takeChanges(ctx, m); done || err != nil {
 			return err
 		}
@@ -104,8 +104,11 @@ func (s *slaveSync) takeTopics(ctx context.Context, m *masterState, withProgress
 	if err != nil {
 		return err
 	}
-	if _, have := s.o.Topics.All(); have == version {
+	if _, have := s.o.Topics.All(); have == version && !m.whole {
 		return nil
+	}
+	if err := s.newDeletions(ctx, m); err != nil {
+		return err
 	}
 	missing := s.missing(all)
 	if len(missing) > 0 && !m.deletions {
@@ -148,6 +151,9 @@ func (s *slaveSync) takeChanges(ctx context.Context, m *masterState) (done bool,
 	if err != nil || len(p.Deleted) > 0 {
 		return false, err
 	}
+	if err := s.newDeletions(ctx, m); err != nil {
+		return true, err
+	}
 	diff, err := s.o.Topics.Change(p.Topics, nil, p.Version)
 	if err == nil && diff.Some() {
 		s.changing.Add(1)
@@ -171,7 +177,10 @@ func (s *slaveSync) addTopics(all map[string]topic.Config, missing []string) err
 	if same {
 		return nil
 	}
-	diff, err := s.o.Topics.Replace(all, version.Next(s.o.Now().UnixMilli()))
+	// The master's next version may be of this very millisecond, and may not look the same.
+	own := version.Next(s.o.Now().UnixMilli())
+	own.Timestamp = -own.Timestamp
+	diff, err := s.o.Topics.Replace(all, own)
 	if err == nil && diff.Some() {
 		s.changing.Add(1)
 		s.o.Log.Info("the master's topics were added; deletions wait until replication is connected to it", "changed", len(diff.Changed), "kept", len(missing))
@@ -211,6 +220,9 @@ func (s *slaveSync) dropQueues(ctx context.Context, m *masterState) (map[string]
 		return fail(fmt.Errorf("%s does not say where its log ends: %w", m.addr, err))
 	}
 	all, version, err := s.topicTable(ctx, m.addr)
+	if err == nil {
+		err = s.newDeletions(ctx, m)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -257,7 +269,7 @@ func deletion(r subgroup.ProgressRecord, nowMillis int64) subgroup.ProgressRecor
 
 // takeGroups makes the groups, and what is forbidden to them, those of the master.
 func (s *slaveSync) takeGroups(ctx context.Context, m *masterState) error {
-	if m.ours {
+	if m.ours && !m.whole {
 		if done, err := s.takeGroupChanges(ctx, m.addr); done || err != nil {
 			return err
 		}
@@ -284,7 +296,7 @@ func (s *slaveSync) takeGroups(ctx context.Context, m *masterState) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s has no groups at all, not even its own: nothing is taken from it", addr)
 	}
-	if _, have := s.o.Groups.All(); have == version {
+	if _, have := s.o.Groups.All(); have == version && !m.whole {
 		return nil
 	}
 	diff, err := s.o.Groups.Replace(all, bits, version)

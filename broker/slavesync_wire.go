@@ -30,6 +30,7 @@ const (
 	tagLeases   = 2 // queue locks with what is left of them
 	tagDelays   = 3 // the text of an answer to 45
 	tagModes    = 4 // the text of an answer to 402
+	tagDeleted  = 5 // deletions of topics, with their positions in the log
 )
 
 // sectionHead is the size of a section's head in bytes.
@@ -75,10 +76,12 @@ type tables struct {
 	leases  []subgroup.Lease
 	delays  []byte // nil: not told
 	modes   []byte
+
+	deletions *deletionsTold // nil: none
 }
 
 func (t *tables) encode() []byte {
-	if len(t.records)+len(t.leases) == 0 && t.delays == nil && t.modes == nil {
+	if len(t.records)+len(t.leases) == 0 && t.delays == nil && t.modes == nil && t.deletions == nil {
 		return nil
 	}
 	b := []byte(bodyMagic)
@@ -93,6 +96,9 @@ func (t *tables) encode() []byte {
 	}
 	if t.modes != nil {
 		b = appendSection(b, tagModes, t.modes)
+	}
+	if t.deletions != nil {
+		b = appendSection(b, tagDeleted, t.deletions.append(nil))
 	}
 	return b
 }
@@ -119,6 +125,12 @@ func decodeTables(b []byte) (*tables, error) {
 			t.delays = content
 		case tagModes:
 			t.modes = content
+		case tagDeleted:
+			deletions, err := decodeDeletions(content)
+			if err != nil {
+				return fmt.Errorf("deletions of topics: %w", err)
+			}
+			t.deletions = deletions
 		}
 		return nil
 	})
@@ -194,6 +206,9 @@ type asking struct {
 	since    uint64 // the newest version of its progress that the asker has
 	push     bool   // only take what the body brings, answer nothing
 	after    *progressKey
+
+	deletions     *uint64 // those of topics after this number, too; nil: none
+	deletionsOnly bool    // answer nothing else
 }
 
 // EncodeExt writes the header.
@@ -205,6 +220,10 @@ func (a *asking) EncodeExt(w *remoting.ExtWriter) {
 	w.String("instance", a.instance)
 	w.String("sinceVersion", strconv.FormatUint(a.since, 10))
 	w.Bool("push", a.push)
+	if a.deletions != nil {
+		w.String("deletionsSince", strconv.FormatUint(*a.deletions, 10))
+		w.Bool("deletionsOnly", a.deletionsOnly)
+	}
 	if a.after != nil {
 		w.String("afterTopic", a.after.topic)
 		w.String("afterGroup", a.after.group)
@@ -226,6 +245,13 @@ func decodeAsking(f remoting.Fields) (a asking, err error) {
 		if a.since, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return a, bad("sinceVersion")
 		}
+	}
+	if text, more := m["deletionsSince"]; more {
+		since, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return a, bad("deletionsSince")
+		}
+		a.deletions, a.deletionsOnly = &since, m["deletionsOnly"] == "true"
 	}
 	if topic, more := m["afterTopic"]; more {
 		queue, err := strconv.ParseInt(m["afterQueue"], 10, 32)

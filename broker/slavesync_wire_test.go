@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mqctl/broker/remoting"
+	"mqctl/store"
 	"mqctl/store/fastjson"
 	"mqctl/store/table"
 	"mqctl/subgroup"
@@ -29,6 +30,7 @@ func TestTablesBody(t *testing.T) {
 		{records: someRecords(3)},
 		{leases: []subgroup.Lease{{Group: "g", ClientID: "c", Queue: subgroup.QueueKey{Topic: "t", BrokerName: "b", QueueID: 3}, LeftMillis: 59}}},
 		{records: someRecords(40), delays: []byte(`{"offsetTable":{}}`), modes: noModes},
+		{deletions: &deletionsTold{last: 7, list: []store.Deletion{{Topic: "t", Before: 1 << 40}, {Topic: "%RETRY%g", Before: 0}}}},
 	} {
 		got, err := decodeTables(give.encode())
 		if err != nil || !reflect.DeepEqual(*got, give) {
@@ -53,6 +55,8 @@ func TestTablesBody(t *testing.T) {
 
 func FuzzTablesBody(f *testing.F) {
 	f.Add((&tables{records: someRecords(5), delays: []byte("{}"), modes: noModes}).encode())
+	f.Add((&tables{deletions: &deletionsTold{last: 3, list: []store.Deletion{{Topic: "t", Before: 9}}}}).encode())
+	f.Add(appendSection([]byte(bodyMagic), tagDeleted, []byte("12345678\xff\xff\xff\xff\xff\xff\xff\xff\x00\x01t")))
 	f.Add([]byte(bodyMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := decodeTables(b)
@@ -60,7 +64,8 @@ func FuzzTablesBody(f *testing.F) {
 			return
 		}
 		again, err := decodeTables(got.encode())
-		if err != nil || len(again.records) != len(got.records) || len(again.leases) != len(got.leases) || !bytes.Equal(again.modes, got.modes) {
+		if err != nil || len(again.records) != len(got.records) || len(again.leases) != len(got.leases) || !bytes.Equal(again.modes, got.modes) ||
+			!reflect.DeepEqual(again.deletions, got.deletions) {
 			t.Errorf("%+v came back as %+v, %v", got, again, err)
 		}
 	})

@@ -160,6 +160,7 @@ func (c *cut) memory() {
 	s.queuedEnd.Store(c.pos)
 	s.dispatched.Store(c.pos)
 	capDeleted(s.keep.deleted, c.pos)
+	s.renumber()
 	s.cuts.Add(1)
 }
 

@@ -104,6 +104,7 @@ func (s *Store) takeOut(topic string, keep func(topic string) bool) error {
 		s.undelete(topic, queues, counters, batch)
 		return err
 	}
+	s.renumber(topic)
 	for _, q := range queues {
 		if err := q.cq.Delete(); err != nil {
 			return err

@@ -33,16 +33,18 @@ const (
 // keeper is the state of the slow work: what is written and synced in the
 // background.
 type keeper struct {
-	mu       sync.Mutex // one mark or deletion at a time; guards all to idle
-	old      checkpoint.Checkpoint
-	deleted  map[string]int64
-	marked   int64 // dispatch position of the last mark
-	indexed  int64 // the newest record before marked that has keys in the index, -1: none
-	queued   int64 // queue entries of messages before it are safe; marked <= queued
-	lastMark time.Time
-	took     time.Duration // by the last mark
-	warm     []*Queue      // synced by the last mark
-	unsynced bool          // a process that was killed left queue files that are in no list of dirty ones
+	mu      sync.Mutex // one mark or deletion at a time; guards all to idle
+	old     checkpoint.Checkpoint
+	deleted map[string]int64
+	// deletions is the newest number that renumber gave.
+	deletions uint64
+	marked    int64 // dispatch position of the last mark
+	indexed   int64 // the newest record before marked that has keys in the index, -1: none
+	queued    int64 // queue entries of messages before it are safe; marked <= queued
+	lastMark  time.Time
+	took      time.Duration // by the last mark
+	warm      []*Queue      // synced by the last mark
+	unsynced  bool          // a process that was killed left queue files that are in no list of dirty ones
 
 	idleEnd int64 // end of the log at the last look; the keeper's
 	idle    int   // looks without a new message; the keeper's

@@ -71,12 +71,13 @@ type Store struct {
 	retain      retainer
 
 	raw        rawState
-	recovering bool          // Open is at work
-	holesDue   bool          // the side file may differ from the log's holes
-	replica    atomic.Bool   // see SetReplica; changed under raw.mu and the append lock
-	lastPhys   atomic.Int64  // where the newest record begins; -1: RecordBefore knows
-	restarts   atomic.Uint64 // grows when a queue begins anew, its old messages being in the log as before
-	cuts       atomic.Uint64 // grows when messages are taken back: what is read meanwhile counts no more
+	recovering bool                       // Open is at work
+	holesDue   bool                       // the side file may differ from the log's holes
+	replica    atomic.Bool                // see SetReplica; changed under raw.mu and the append lock
+	lastPhys   atomic.Int64               // where the newest record begins; -1: RecordBefore knows
+	restarts   atomic.Uint64              // grows when a queue begins anew, its old messages being in the log as before
+	cuts       atomic.Uint64              // grows when messages are taken back: what is read meanwhile counts no more
+	deletions  atomic.Pointer[[]numbered] // by number; written under keep.mu
 
 	running atomic.Bool
 	closed  atomic.Bool
@@ -144,6 +145,7 @@ func Open(o Options) (*Store, Recovery, error) {
 		_ = s.closeFiles() // the first error is the one that matters
 		return nil, rec, err
 	}
+	s.renumber()
 	rec.Min, rec.Max = record.PhysOffset(s.log.Min()), record.PhysOffset(s.log.End())
 	rec.Took = time.Since(begin)
 	s.checkDisk()
