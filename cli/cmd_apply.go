@@ -93,12 +93,26 @@ func (c *call) presentAt(ctx context.Context, t admin.Target, d *desired, prune 
 	return out, nil
 }
 
-// planFile compares a file with one broker.
-func planFile(t admin.Target, d *desired, now *present, prune bool) []*planItem {
+// listedQueues is TopicConfig.defaultReadQueueNums.
+const listedQueues = 16
+
+// planFile compares a file with one broker. What a file leaves out of a new topic or
+// group has the values that a single command gives it; listed: those of RocketMQ's own
+// classes, which its lists are read into.
+func planFile(t admin.Target, d *desired, now *present, prune, listed bool) []*planItem {
 	var out []*planItem
+	blankTopic, blankGroup := newTopic, newGroup
+	if listed {
+		blankTopic = func(name string) topic.Config {
+			cfg := newTopic(name)
+			cfg.ReadQueueNums, cfg.WriteQueueNums = listedQueues, listedQueues
+			return cfg
+		}
+		blankGroup = subgroup.Defaults
+	}
 	for _, name := range sortedKeys(d.topics) {
 		var before state
-		base := stateOf(viewOfTopic(newTopic(name)))
+		base := stateOf(viewOfTopic(blankTopic(name)))
 		if cfg, ok := now.topics[name]; ok {
 			before = stateOf(viewOfTopic(cfg))
 			base = before
@@ -107,7 +121,7 @@ func planFile(t admin.Target, d *desired, now *present, prune bool) []*planItem 
 	}
 	for _, name := range sortedKeys(d.groups) {
 		var before state
-		base := stateOf(viewOfGroup(newGroup(name)))
+		base := stateOf(viewOfGroup(blankGroup(name)))
 		if cfg, ok := now.groups[name]; ok {
 			before = stateOf(viewOfGroup(cfg))
 			base = before
@@ -203,7 +217,7 @@ func (c *call) planAll(ctx context.Context, r *result) ([]*planItem, error) {
 			return out, err
 		}
 		offsets, err := c.planFileOffsets(ctx, t, d)
-		out.items = append(append(planFile(t, want, now, prune), access...), offsets...)
+		out.items = append(append(planFile(t, want, now, prune, c.old), access...), offsets...)
 		return out, err
 	}) {
 		for _, m := range res.Value.left {
