@@ -93,14 +93,20 @@ func (c *call) progressAt(group, topic string) func(context.Context, admin.Targe
 		if p.stats, err = c.client.ConsumeStats(ctx, t.Addr, group, topic); err != nil && !errors.As(err, &missing) {
 			return p, err
 		}
-		p.members, err = c.client.ConsumerConnections(ctx, t.Addr, group)
-		var offline *admin.NotOnline
-		var refused *admin.Refused
-		if errors.As(err, &offline) || errors.As(err, &refused) && !refused.Denied() {
-			return p, nil // nobody is online there
-		}
+		p.members, err = c.membersAt(ctx, t, group)
 		return p, err
 	}
+}
+
+// membersAt is nil if nobody is online there.
+func (c *call) membersAt(ctx context.Context, t admin.Target, group string) (*admin.ConsumerConnections, error) {
+	m, err := c.client.ConsumerConnections(ctx, t.Addr, group)
+	var offline *admin.NotOnline
+	var refused *admin.Refused
+	if errors.As(err, &offline) || errors.As(err, &refused) && !refused.Denied() {
+		return nil, nil
+	}
+	return m, err
 }
 
 func runLag(ctx context.Context, c *call) (*result, error) {

@@ -5,8 +5,10 @@ import (
 	"math"
 	"sort"
 	"strings"
+	"sync"
 
 	"mqctl/cli/admin"
+	"mqctl/subgroup"
 )
 
 const lagListSchema = "mqctl.stats.lag/v1"
@@ -69,24 +71,30 @@ func (c *call) groupLines(ctx context.Context, r *result, keep func(string) bool
 	r.cluster = clusterOf(targets)
 	lines := map[string]*groupLine{}
 	var asks []groupAsk
-	for _, g := range eachRead(ctx, c, r, targets, c.groupsAt) {
+	for _, g := range eachRead(ctx, c, r, targets, c.heldAt) {
 		if g.Err != nil {
 			r.failed(c.at(g.Err, g.Target))
 			continue
 		}
 		r.done++
-		for _, name := range sortedKeys(g.Value) {
+		for _, name := range sortedKeys(g.Value.configs) {
 			if !keep(name) {
 				continue
 			}
 			l := lines[name]
 			if l == nil {
+				config := g.Value.configs[name]
 				l = &groupLine{Group: name, version: -1, topics: map[string]bool{}, members: map[string]bool{}, Brokers: []string{},
-					PreferredBroker: g.Value[name].BrokerID, SlowBroker: g.Value[name].WhichBrokerWhenConsumeSlowly}
+					PreferredBroker: config.BrokerID, SlowBroker: config.WhichBrokerWhenConsumeSlowly}
 				lines[name] = l
 			}
 			l.Brokers = append(l.Brokers, g.Target.String())
-			asks = append(asks, groupAsk{g.Target, name})
+			ask := groupAsk{g.Target, name, g.Value.stats[name]}
+			if ask.stats != nil && g.Value.offline(name) {
+				l.add(progress{stats: ask.stats})
+				continue
+			}
+			asks = append(asks, ask)
 		}
 	}
 	c.askGroups(ctx, r, lines, asks)
@@ -99,10 +107,77 @@ func (c *call) groupLines(ctx context.Context, r *result, keep func(string) bool
 	return out, nil
 }
 
-// groupAsk is one group at one broker.
+// held is what a broker says of all of its groups in a few answers.
+type held struct {
+	configs map[string]subgroup.Config
+	stats   map[string]*admin.ConsumeStats // of groups about which nothing more need be asked
+	online  map[string]bool                // groups with members; nil: the broker tells them group by group only
+}
+
+func (h *held) offline(group string) bool { return h.online != nil && !h.online[group] }
+
+// heldAt asks for the settings, the progress and the members of all groups at once.
+func (c *call) heldAt(ctx context.Context, t admin.Target) (held, error) {
+	var h held
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { h.configs, err = c.groupsAt(ctx, t) })
+	wg.Go(func() { h.stats = c.statsAt(ctx, t) })
+	wg.Go(func() { h.online = c.onlineAt(ctx, t) })
+	wg.Wait()
+	return h, err
+}
+
+// statsAt is the progress of the groups for which 317 tells all that 208 does:
+// it counts the queues that take writes, and some topics have more to read.
+func (c *call) statsAt(ctx context.Context, t admin.Target) map[string]*admin.ConsumeStats {
+	all, err := c.client.BrokerConsumeStats(ctx, t.Addr, false)
+	if err != nil {
+		return nil // each group is asked for
+	}
+	topics, _, err := c.client.TopicConfigs(ctx, t.Addr)
+	if err != nil {
+		return nil
+	}
+	out := map[string]*admin.ConsumeStats{}
+	for _, one := range all.Groups {
+		for group, list := range one {
+			sum := &admin.ConsumeStats{Queues: map[admin.Queue]admin.QueueProgress{}}
+			same := true
+			for _, s := range list {
+				sum.TPS += s.TPS
+				for q, p := range s.Queues {
+					t := topics[q.Topic]
+					same = same && t.ReadQueueNums == t.WriteQueueNums
+					sum.Queues[q] = p
+				}
+			}
+			if same {
+				out[group] = sum
+			}
+		}
+	}
+	return out
+}
+
+// onlineAt is which groups have members, by a broker of ours.
+func (c *call) onlineAt(ctx context.Context, t admin.Target) map[string]bool {
+	v, err := c.client.InspectClients(ctx, t.Addr)
+	if err != nil || v.More > 0 {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, one := range v.Clients {
+		out[one.Group] = true
+	}
+	return out
+}
+
+// groupAsk is one group at one broker, and its progress if that is known.
 type groupAsk struct {
 	target admin.Target
 	group  string
+	stats  *admin.ConsumeStats
 }
 
 // askGroups fills lines in from what the brokers say.
@@ -112,9 +187,13 @@ func (c *call) askGroups(ctx context.Context, r *result, lines map[string]*group
 		targets[i] = a.target
 	}
 	silent := map[string]bool{}
-	for i, res := range admin.Each(ctx, c.client, 0, indexed(targets), func(ctx context.Context, t admin.Target) (progress, error) {
+	for i, res := range admin.Each(ctx, c.client, 0, indexed(targets), func(ctx context.Context, t admin.Target) (p progress, err error) {
 		i, target := atIndex(t, targets)
-		return c.progressAt(asks[i].group, "")(ctx, target)
+		if p.stats = asks[i].stats; p.stats == nil {
+			return c.progressAt(asks[i].group, "")(ctx, target)
+		}
+		p.members, err = c.membersAt(ctx, target, asks[i].group)
+		return p, err
 	}) {
 		a := asks[i]
 		if res.Err != nil {

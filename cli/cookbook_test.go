@@ -128,6 +128,7 @@ namesrvAddr = %s
 storePathRootDir = %s
 mappedFileSizeCommitLog = 67108864
 memoryLimitForRatio = 1048576
+diskMaxUsedSpaceRatio = 99
 `, host, host[:8], i%2, role, port, b.ns, filepath.Join(b.dir, host, "store"))
 		b.write(host+"/broker.conf", file)
 		b.write(host+"/http", "off")

@@ -1,9 +1,10 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"mqctl/broker/remoting"
 )
@@ -25,7 +26,8 @@ func TestEventsInTrouble(t *testing.T) {
 	answer := func(how func(r *remoting.Request)) func() {
 		return func() { f.ns.set(func() { f.ns.more[remoting.ReqGetBrokerClusterInfo] = how }) }
 	}
-	for i, step := range []func(){
+	ctx, cancel := context.WithCancelCause(context.Background())
+	f.afterLooks(8,
 		stopB,                       // killed, and still registered
 		func() { f.hide(b.addr) },   // the nameserver notices
 		func() { f.hide(a.addr) },   // the nameserver forgot one that lives
@@ -33,12 +35,14 @@ func TestEventsInTrouble(t *testing.T) {
 		answer(func(r *remoting.Request) { r.Reply(remoting.CodeSuccess, "", nil, []byte("junk")) }),
 		answer(right),
 		func() { a.set(func() { a.config["brokerPermission"] = "4" }) },
-	} {
-		time.AfterFunc(time.Duration(i+1)*700*time.Millisecond, step)
-	}
-	code, out, errs := runLine("mqctl", "-n", f.ns.addr, "events", "--follow", "--every", "50ms", "--deadline", "7s", "--retries", "0", "-o", "jsonl")
-	if code != ExitTimeout {
-		t.Errorf("exit %d, want %d", code, ExitTimeout)
+		func() { cancel(&Interrupted{Code: ExitInterrupted}) },
+	)
+	var stdout, stderr bytes.Buffer
+	code := Run(ctx, []string{"mqctl", "-n", f.ns.addr, "events", "--follow", "--every", "50ms", "--retries", "0", "-o", "jsonl"},
+		Stdio{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }})
+	out, errs := stdout.String(), stderr.String()
+	if code != ExitOK {
+		t.Errorf("exit %d, want %d", code, ExitOK)
 	}
 	for line := range strings.Lines(out) {
 		if err := validLine([]byte(line)); err != nil {

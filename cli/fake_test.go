@@ -28,6 +28,7 @@ type fakeBroker struct {
 	offsets *body.InspectOffsets // likewise
 	more    map[int]func(r *remoting.Request)
 	seen    []int
+	heard   func(code int) // told of each request, if not nil
 }
 
 // fakeCluster is a nameserver and its brokers.
@@ -88,6 +89,22 @@ func (f *fakeCluster) add(host, name string, id int64, end int64, change func(b 
 	f.brokers = append(f.brokers, b)
 	f.mu.Unlock()
 	return b, stop
+}
+
+// afterLooks runs the steps one after another, each when the nameserver has been
+// asked for the cluster n times more: whoever watches has seen what was before.
+func (f *fakeCluster) afterLooks(n int, steps ...func()) {
+	looks := 0
+	f.ns.set(func() {
+		f.ns.heard = func(code int) {
+			if code != remoting.ReqGetBrokerClusterInfo {
+				return
+			}
+			if looks++; looks%n == 0 && looks/n <= len(steps) {
+				go steps[looks/n-1]()
+			}
+		}
+	})
 }
 
 func (f *fakeCluster) hide(addr string) {
@@ -157,6 +174,9 @@ func (h fakeHandler) ServeRequest(_ *remoting.Conn, r *remoting.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = append(b.seen, r.Code)
+	if b.heard != nil {
+		b.heard(r.Code)
+	}
 	if f := b.more[r.Code]; f != nil {
 		f(r)
 		return

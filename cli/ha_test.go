@@ -294,14 +294,11 @@ func TestMarkChanges(t *testing.T) {
 func TestWait(t *testing.T) {
 	f := newFakeCluster(t)
 	master, slave, copying := ours(f)
-	f.mq(0, "wait", "ha", "--max-gap", "6000", "--for", "5s")
-	f.mq(0, "wait", "ha", "--max-gap", "6000", "--stable", "300ms", "--for", "5s")
-	out, errs := f.mq(5, "wait", "ha", "--for", "400ms", "-o", "json")
-	has(t, out, `"reached": false`, `"value": "a/2: its gap is 6000 bytes"`, `"limit": "0 bytes"`)
-	has(t, errs, "[NOT_REACHED]")
-	f.mq(3, "wait", "ha", "--broker", "nobody", "--for", "5s")
+	f.mq(0, "wait", "ha", "--max-gap", "6000", "--for", "60s")
+	f.mq(0, "wait", "ha", "--max-gap", "6000", "--stable", "300ms", "--for", "60s")
+	f.mq(3, "wait", "ha", "--broker", "nobody", "--for", "60s")
 	copying.set(func() { copying.own.Following.State, copying.own.Following.Why = "DIVERGED", "other bytes" })
-	_, errs = f.mq(7, "wait", "ha", "--for", "5s")
+	_, errs := f.mq(7, "wait", "ha", "--for", "60s")
 	has(t, errs, "can no longer be reached", "a/2 is diverged", "other bytes")
 
 	// RocketMQ's slaves are never active, and its masters only once they take messages.
@@ -332,13 +329,13 @@ func TestWait(t *testing.T) {
 	}
 	swapped(master, 1)
 	swapped(slave, 0)
-	f.mq(0, "wait", "role", "a/1", "--is", "MASTER", "--for", "5s")
-	f.mq(0, "wait", "role", "a/0", "--is", "SLAVE", "--for", "5s")
+	f.mq(0, "wait", "role", "a/1", "--is", "MASTER", "--for", "60s")
+	f.mq(0, "wait", "role", "a/0", "--is", "SLAVE", "--for", "60s")
 	for _, b := range []*fakeBroker{master, slave} {
 		b.set(func() { delete(b.more, remoting.ReqMqctlRole) })
 	}
 	time.AfterFunc(400*time.Millisecond, func() { slave.set(func() { slave.config["brokerRole"] = "ASYNC_MASTER" }) })
-	f.mq(0, "wait", "role", "a/1", "--is", "ASYNC_MASTER", "--for", "5s")
+	f.mq(0, "wait", "role", "a/1", "--is", "ASYNC_MASTER", "--for", "60s")
 
 	f.mq(0, "wait", "broker", "a", "--ready")
 	f.mq(0, "wait", "broker", master.addr, "--ready")
@@ -350,17 +347,26 @@ func TestWait(t *testing.T) {
 	_, stop := f.add("127.0.0.1", "b", 0, 1, nil)
 	gone := f.brokers[len(f.brokers)-1]
 	time.AfterFunc(300*time.Millisecond, func() { f.hide(gone.addr); stop() })
-	f.mq(0, "wait", "broker", "b/0", "--gone", "--for", "10s")
+	f.mq(0, "wait", "broker", "b/0", "--gone", "--for", "60s")
+}
+
+func TestWaitTooLong(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t)
+	ours(f)
+	out, errs := f.mq(5, "wait", "ha", "--for", "10s", "-o", "json") // so long that even a busy machine looks once
+	has(t, out, `"reached": false`, `"value": "a/2: its gap is 6000 bytes"`, `"limit": "0 bytes"`)
+	has(t, errs, "[NOT_REACHED]")
 }
 
 func TestWaitSlaveLeaves(t *testing.T) {
 	f := newFakeCluster(t)
 	master, _, copying := ours(f)
-	time.AfterFunc(300*time.Millisecond, func() {
+	f.afterLooks(4, func() {
 		master.set(func() { master.own.Slaves = master.own.Slaves[:1] })
 		f.hide(copying.addr)
 	})
-	_, errs := f.mq(7, "wait", "ha", "--max-gap", "10", "--for", "20s")
+	_, errs := f.mq(7, "wait", "ha", "--max-gap", "10", "--for", "60s")
 	has(t, errs, "a/2 has left the cluster")
 }
 
@@ -383,7 +389,7 @@ func TestWaitEndsEarly(t *testing.T) {
 			t.Parallel()
 			f := newFakeCluster(t)
 			master, _, copying := ours(f)
-			time.AfterFunc(300*time.Millisecond, func() { c.hide(f, master, copying) })
+			f.afterLooks(4, func() { c.hide(f, master, copying) })
 			_, errs := f.mq(7, append([]string{"wait", "ha", "--max-gap", "10", "--for", "60s"}, c.args...)...)
 			has(t, errs, c.want...)
 		})

@@ -87,6 +87,9 @@ func TestManyThings(t *testing.T) {
 				t.Errorf("%v asks %d times for %s", line, asked[code], what)
 			}
 		}
+		if n := asked["208"] + asked["203"]; n > 12 && (line[1] == "list" || line[1] == "lag") {
+			t.Errorf("%v asks %d times about single groups", line, n)
+		}
 	}
 }
 
