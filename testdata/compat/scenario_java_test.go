@@ -268,8 +268,11 @@ func progressWithApache(t *testing.T, apache int) {
 		return err == nil && res.Code == 0 && routed(t, p.broker, topic)
 	})
 	c := p.startConsumer(group, topic, "java", 30*time.Millisecond)
-	ids := send(t, p.producer(t), 12000, textMessage(topic))
-	<-time.After(65 * time.Second) // the original's slave takes its first copy after 62 s
+	prod := p.producer(t)
+	ids := send(t, prod, 4000, textMessage(topic))
+	<-time.After(65 * time.Second)                                // the original's slave takes its first copy after 62 s
+	ids = append(ids, send(t, prod, 6000, textMessage(topic))...) // so that there is something left at the kill
+	p.synced(60 * time.Second)
 	before := p.progress(p.slave, group, topic, scenarioQueues)
 	killed := time.Now()
 	if apache == 0 {
