@@ -435,9 +435,18 @@ func nonsense(o option) string {
 	return ""
 }
 
-// TestQuietPipe: a reader that goes away after the first line is no error.
+// TestQuietPipe: a reader that goes away after the first line is no error, of
+// commands that end and of those that go on until somebody ends them.
 func TestQuietPipe(t *testing.T) {
-	for _, line := range []string{"config keys", "config keys -o json", "config keys -o csv", "config keys -o jsonl", "schema list", "help mqadmin", "explain 907 -o json"} {
+	f := newFakeCluster(t)
+	f.add("127.0.0.1", "b", 0, 100, nil)
+	for _, line := range []string{"config keys", "config keys -o json", "config keys -o csv", "config keys -o jsonl", "schema list", "help mqadmin", "explain 907 -o json",
+		"cluster list", "clusterList", "cluster list -o json", "broker list -o name", "broker config get --all", "getBrokerConfig -b 127.0.0.1:PORT", "stats offsets -o csv",
+		"cluster list -o jsonl --watch=10ms", "clusterList -i 1 --output jsonl"} {
+		line = strings.ReplaceAll(line, "127.0.0.1:PORT", f.brokers[0].addr)
+		if word, _, _ := strings.Cut(line, " "); !slices.Contains([]string{"config", "schema", "help", "explain"}, word) {
+			line += " --namesrv " + f.ns.addr
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
