@@ -127,7 +127,6 @@ listenPort = %d
 namesrvAddr = %s
 storePathRootDir = %s
 mappedFileSizeCommitLog = 67108864
-diskMaxUsedSpaceRatio = 95
 memoryLimitForRatio = 1048576
 diskMaxUsedSpaceRatio = 99
 `, host, host[:8], i%2, role, port, b.ns, filepath.Join(b.dir, host, "store"))
