@@ -187,7 +187,7 @@ func (b *Broker) open(levels []time.Duration) error {
 		return fmt.Errorf("loading consumer progress: %w", err)
 	}
 	b.delays, err = delay.Load(delay.Options{Store: b.store, FS: b.opts.FS, Dir: dir, Levels: levels,
-		Now: b.opts.Now, Log: b.log, FlushEvery: b.opts.DelayOffsetsEvery, Following: b.stand.Load().isSlave()})
+		Now: b.opts.Now, Steady: b.steady, Log: b.log, FlushEvery: b.opts.DelayOffsetsEvery, Following: b.stand.Load().isSlave()})
 	if err != nil {
 		return fmt.Errorf("loading the progress of delayed messages: %w", err)
 	}

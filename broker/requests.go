@@ -35,7 +35,7 @@ const inlineCodes = 400
 const goAwayVersion = 475
 
 // overloaded is the remark of SYSTEM_BUSY when a pool is full.
-const overloaded = "[OVERLOAD]system busy, start flow control for a while"
+const overloaded = remoting.OverloadMark + "system busy, start flow control for a while"
 
 // inlineTable lists the requests served on the reader.
 func (b *Broker) inlineTable() (t [inlineCodes]inlineFunc) {

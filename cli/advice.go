@@ -105,6 +105,7 @@ OTHER_CLUSTER | A change is taken back where it was made; nothing was changed. |
 OTHER_IMPORT | An import that was begun goes on before another one begins; nothing was written. | mqctl store verify DIR
 OTHER_PROCESS | Another broker or program listens on that port. | --http HOST:PORT | mqctl broker list
 OUTPUT_FAILED | The command itself was carried out; what reads its output has gone, or the disk is full. | df -h
+OVERLOADED | The broker holds back what it cannot serve in time (flow control); nothing was changed. | the same command again in a moment | mqctl top
 PARTIAL | Some brokers were changed or have answered and others not; nothing is lost by a repetition. | the same command again: it is safe to repeat
 PORT_IN_USE | Another process listens on this port. | --listen HOST:PORT
 QUEUE_NOT_FOUND | The topic has no such queue at that broker. | mqctl topic status TOPIC

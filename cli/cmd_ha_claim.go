@@ -101,7 +101,7 @@ func (s *switching) claimOne(ctx context.Context, addr string) (*body.RoleStatus
 // busy says whether a broker let another change in.
 func busy(err error) bool {
 	var r *admin.Refused
-	return errors.As(err, &r) && r.Code == remoting.CodeSystemBusy
+	return errors.As(err, &r) && r.Code == remoting.CodeSystemBusy && !r.Overloaded()
 }
 
 // claimRefused says who was first.

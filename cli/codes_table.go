@@ -134,6 +134,7 @@ var errorCodes = []errorCode{
 	{"OTHER_IMPORT", 1, "..."},
 	{"OTHER_PROCESS", 3, "... is not the http port of ..."},
 	{"OUTPUT_FAILED", 1, "cannot write the result: ..."},
+	{"OVERLOADED", 1, "... has too much to do at the moment and did nothing: ..."},
 	{"PARTIAL", 6, "... of ... not changed: ..."},
 	{"PASSWORD_VISIBLE", -1, "the password stood on the command line, where everybody on this machine could read it; --password-file FILE keeps it secret"},
 	{"PORT_IN_USE", 13, "cannot listen on ...: ..."},

@@ -107,6 +107,8 @@ func refusal(e *admin.Refused) *Message {
 	}
 	m := fail(ExitFailed, "REFUSED", "%s refused: %s", e.Addr, remark)
 	switch {
+	case e.Overloaded():
+		m = fail(ExitFailed, "OVERLOADED", "%s has too much to do at the moment and did nothing: %s", e.Addr, remark)
 	case e.Unsupported():
 		m = fail(ExitDenied, "NOT_OFFERED", "%s does not answer request %d (%s)", e.Addr, e.Request, remoting.RequestName(e.Request))
 	case e.Denied():

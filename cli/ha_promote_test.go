@@ -21,10 +21,16 @@ type fakeRoles struct {
 	// change and target are of the claim.
 	change, target string
 	on             func(step string, st *body.RoleStatus)
+	overloads      int // of the next steps, which are refused
 }
 
 func (f *fakeRoles) serve(r *remoting.Request) {
 	ext := r.Ext.Map()
+	if f.overloads > 0 && ext["step"] == "begin" {
+		f.overloads--
+		r.Reply(remoting.CodeSystemBusy, "[OVERLOAD]system busy, start flow control for a while", nil, nil)
+		return
+	}
 	step, epoch := ext["step"], int64(0)
 	if step != "status" {
 		epoch, _ = strconv.ParseInt(ext["epoch"], 10, 64)
@@ -196,6 +202,29 @@ func TestLookFirst(t *testing.T) {
 	m.st.ConfiguredID, s.st.ConfiguredID = 1, 0 // they have changed places
 	_, errs := f.mq(9, "ha", "promote", "a", "--id", "1", "--planned", "--reason", "two words")
 	has(t, errs, "CONFIRMATION_NEEDED", "it is a/1 at "+s.st.Addr+" now; a/0 at ", "was configured with id 1", "look first: mqctl ha promote a --id 1 --planned --reason 'two words' --dry-run")
+}
+
+// TestPromoteOverloaded: a broker that has too much to do is asked again once, and what it
+// says then is no other change of roles.
+func TestPromoteOverloaded(t *testing.T) {
+	for _, tt := range []struct {
+		times, exit int
+		says        string
+	}{
+		{1, 5, "GAP_NOT_CLOSED"}, // it came to its steps
+		{2, 1, "OVERLOADED"},
+	} {
+		t.Run(fmt.Sprint(tt.times), func(t *testing.T) {
+			t.Parallel()
+			f, m, s := rolePair(t)
+			m.overloads, s.st.Max = tt.times, s.st.Max-2<<20
+			out, errs := f.mq(tt.exit, "ha", "promote", "a", "--id", "1", "--planned", "--wait=300ms", "--yes", "-o", "json")
+			has(t, out+errs, tt.says)
+			if strings.Contains(out+errs, "CHANGE_UNDER_WAY") || m.overloads != 0 {
+				t.Errorf("%d refusals are left: %s%s", m.overloads, out, errs)
+			}
+		})
+	}
 }
 
 // TestPromoteBesideAnother: while another change of roles is under way nothing is done, in

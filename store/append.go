@@ -55,8 +55,7 @@ func (s *Store) appendLocked(b *Batch, first int) int {
 		b.fail(first, ServiceNotAvailable)
 		return len(b.Items)
 	}
-	now := max(s.opt.Now().UnixMilli(), s.lastMillis)
-	s.lastMillis = now
+	now := s.storeMillis()
 	for first < len(b.Items) {
 		next := b.fit(first, s.log.Room()-record.BlankSize)
 		if next == first {

@@ -95,8 +95,7 @@ func (s *Store) appendJoined(all []*Batch) {
 	if s.broken() != nil || s.replica.Load() || size > s.log.Room()-record.BlankSize {
 		return // each by itself: that makes the next file, or says what is wrong
 	}
-	now := max(s.opt.Now().UnixMilli(), s.lastMillis)
-	s.lastMillis = now
+	now := s.storeMillis()
 	base := s.log.End()
 	j.buf = j.buf[:0]
 	for _, b := range all {

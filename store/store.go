@@ -48,6 +48,7 @@ type Store struct {
 
 	appendMu   sync.Mutex // the append lock: order of the log, queue offsets, store time
 	lastMillis int64      // newest store time given out; guarded by appendMu
+	slow       slowClock  // guarded by appendMu
 	joiner     joiner
 	batches    sync.Pool // of *Batch
 	bursts     sync.Pool // of *batchMemory

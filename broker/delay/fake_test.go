@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -227,7 +228,8 @@ func TestDeliversOnTime(t *testing.T) {
 	})
 }
 
-// A time further ahead than the level's delay comes from another clock.
+// A time further ahead than the level's delay comes from another clock: what has it is
+// delivered the delay after it was seen.
 func TestClockMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(1)
@@ -236,8 +238,42 @@ func TestClockMoved(t *testing.T) {
 		f.put(t, 1, -time.Hour, "late")
 		r := start(t, vfs.NewMem(), f, 5*time.Second)
 		wait(time.Minute)
-		r.want(t, "orders-1 moved 0s", "orders-1 next 4s", "orders-1 late 4s")
+		r.want(t, "orders-1 moved 5s", "orders-1 next 5s", "orders-1 late 5s")
 		r.stop()
+	})
+}
+
+// TestClockPutRight: the clock was an hour ahead when messages were stored, or was put right
+// before them: each is delivered not sooner than the delay after it was stored, and
+// hardly later, and so are those that state their time again.
+func TestClockPutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(1)
+		r := start(t, vfs.NewMem(), f, 5*time.Second)
+		for i := range 40 {
+			ahead := time.Hour - time.Duration(i)*time.Second
+			if i >= 30 {
+				ahead = 0
+			}
+			f.put(t, 1, ahead+5*time.Second, strconv.Itoa(i))
+			r.Arrived(1)
+			wait(time.Second)
+		}
+		wait(time.Minute)
+		r.stop()
+		if len(f.delivered) != 40 {
+			t.Fatalf("%d were delivered", len(f.delivered))
+		}
+		for i, text := range f.delivered {
+			words := strings.Fields(text)
+			at, err := time.ParseDuration(words[2])
+			if after := at - time.Duration(i)*time.Second; err != nil || words[1] != strconv.Itoa(i) || after < 5*time.Second || after > 5100*time.Millisecond {
+				t.Errorf("message %d: %s, %s after it was stored", i, text, after)
+			}
+		}
+		if l := r.levels[0]; len(l.seen) > 110 {
+			t.Errorf("%d sightings are kept", len(l.seen))
+		}
 	})
 }
 

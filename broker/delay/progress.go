@@ -25,6 +25,9 @@ type document struct {
 func Load(o Options) (*Scheduler, error) { return load(o, newStoreMessages(o.Store, len(o.Levels))) }
 
 func load(o Options, log messages) (*Scheduler, error) {
+	if o.Steady == nil {
+		o.Steady = time.Now
+	}
 	s := &Scheduler{
 		o:      o,
 		log:    log,

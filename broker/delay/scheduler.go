@@ -47,6 +47,7 @@ type Options struct {
 	Dir        string          // <root>/config
 	Levels     []time.Duration // level 1 first
 	Now        func() time.Time
+	Steady     func() time.Time // goes on evenly whatever is done to the clock; nil: time.Now
 	Log        *slog.Logger
 	FlushEvery time.Duration // flushDelayOffsetInterval; longer than a second counts as one
 	Following  bool          // begin as a slave does, see SetFollowing
@@ -75,8 +76,9 @@ type level struct {
 	offset atomic.Int64 // next to deliver; written by Run only
 	idle   atomic.Bool  // nothing waits, so an arrival must wake Run
 
-	retryAt  time.Time // not before; Run only
-	failures int       // of the message at offset; Run only
+	retryAt  time.Time  // not before; Run only
+	failures int        // of the message at offset; Run only
+	seen     []sighting // oldest first; Run only
 }
 
 // mark says that the progress offset may be saved once the log is flushed up
@@ -231,18 +233,9 @@ func (s *Scheduler) retry(l *level, now time.Time, after time.Duration) (time.Ti
 	return l.retryAt, true
 }
 
-// due says when a unit is to be delivered. A time further away than the level's
-// delay comes from another clock or another setting and counts as now.
-func (l *level) due(u store.Unit, now time.Time) time.Time {
-	if u.TagsCode > now.Add(l.delay).UnixMilli() {
-		return now
-	}
-	return time.UnixMilli(u.TagsCode)
-}
-
 // dispatch delivers the due units of s.pending, which start at offset.
 func (s *Scheduler) dispatch(i int, l *level, offset record.QueueOffset, now time.Time) (time.Time, bool) {
-	taken, stuck, next := s.collect(i, l, now)
+	taken, stuck, next := s.collect(i, l, int64(offset), now)
 	var end record.PhysOffset
 	failed := false
 	if len(s.sent) > 0 {
@@ -271,10 +264,15 @@ func (s *Scheduler) dispatch(i int, l *level, offset record.QueueOffset, now tim
 // that are done with once the batch is stored; s.sent says which of them are in
 // it, the others are passed over. stuck means that the one behind them could not
 // be read, next is when it is due otherwise.
-func (s *Scheduler) collect(i int, l *level, now time.Time) (taken int, stuck bool, next time.Time) {
+func (s *Scheduler) collect(i int, l *level, offset int64, now time.Time) (taken int, stuck bool, next time.Time) {
 	s.sent = s.sent[:0]
-	for _, u := range s.pending {
-		if at := l.due(u, now); at.After(now) {
+	steady := s.o.Steady()
+	_, end, _ := s.log.bounds(i)
+	for k, u := range s.pending {
+		if at := l.due(u, offset+int64(k), int64(end), now, steady); at.After(now) {
+			if soon := now.Add(l.sightEvery()); len(l.seen) > 0 && soon.Before(at) {
+				at = soon // where the queue ends is looked at again
+			}
 			return taken, false, at
 		}
 		draft, err := s.read(u)

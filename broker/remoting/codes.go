@@ -426,6 +426,10 @@ var requestNames = map[int]string{
 	ReqBatchAckMessage:                      "BATCH_ACK_MESSAGE",
 }
 
+// OverloadMark begins the remark of SYSTEM_BUSY where it means flow control, as in
+// RocketMQ (BrokerFastFailure).
+const OverloadMark = "[OVERLOAD]"
+
 var codeNames = map[int]string{
 	CodeSuccess:                    "SUCCESS",
 	CodeSystemError:                "SYSTEM_ERROR",

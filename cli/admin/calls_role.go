@@ -31,8 +31,26 @@ type RoleStep struct {
 
 // Role takes a step at a broker and returns what the broker is afterwards. A
 // repeated step of one epoch does nothing. Brokers without changes of roles
-// refuse it: see Unsupported of *Refused.
+// refuse it: see Unsupported of *Refused. One that had too much to do at the moment is
+// asked once more.
 func (c *Client) Role(ctx context.Context, addr string, s RoleStep) (*body.RoleStatus, error) {
+	st, err := c.role(ctx, addr, s)
+	var r *Refused
+	if !errors.As(err, &r) || !r.Overloaded() {
+		return st, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, err
+	case <-time.After(overloadPause):
+	}
+	return c.role(ctx, addr, s)
+}
+
+// overloadPause is how long an overloaded broker is left alone.
+const overloadPause = 300 * time.Millisecond
+
+func (c *Client) role(ctx context.Context, addr string, s RoleStep) (*body.RoleStatus, error) {
 	ext := remoting.Map{"step": s.Step}
 	if s.Step != "status" {
 		ext["epoch"] = strconv.FormatInt(s.Epoch, 10)

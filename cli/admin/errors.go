@@ -93,6 +93,12 @@ type Refused struct {
 	Remark  string
 }
 
+// Overloaded says that the broker had too much to do for the request: its remark names
+// flow control, as RocketMQ's do. It did nothing.
+func (e *Refused) Overloaded() bool {
+	return e.Code == remoting.CodeSystemBusy && strings.HasPrefix(e.Remark, remoting.OverloadMark)
+}
+
 func (e *Refused) Error() string {
 	remark := strings.TrimSpace(e.Remark)
 	if remark == "" {
