@@ -135,6 +135,7 @@ func (m *restartTool) ask(args ...string) (text string, ok bool) {
 	m.t.Helper()
 	if m.tool == nil {
 		cmd := javaCommand(m.t.TempDir(), 256, []string{"-Djava.io.tmpdir=" + m.t.TempDir()}, "Compat", "admin")
+		cmd.Dir = m.t.TempDir() // consumerStatus writes a folder where it runs
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			m.t.Fatal(err)
