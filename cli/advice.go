@@ -57,7 +57,9 @@ IMPORT_FAILED | What was written stays; the same command goes on where it ended.
 INTERRUPTED | Ctrl-C or a signal ended the command. | COMMAND --dry-run
 KEY_NOT_FOUND | Nameservers keep pairs of keys and values by namespaces. | mqctl kv list --namespace NAMESPACE
 MAPPING_BROKEN | The brokers' halves of the map of a static topic must fit together before it can be changed; nothing was changed. | mqctl topic route TOPIC | mqctl topic status TOPIC
+LOSS_UNKNOWN | The slave was away before its master died, so nobody can say how far the log went; nothing was changed. | bring the master back | mqctl ha promote BROKER --id N --force
 MASTER_ALIVE | A forced change of roles is for a master that is gone: two masters would split the queues. | mqctl ha promote BROKER --id N --planned
+MAX_LOSS | More than --max-loss allows may be missing in the new master; nothing was changed. | bring the master back | mqctl ha promote BROKER --id N --force --max-loss BYTES
 MESSAGE_NOT_FOUND | It never was there, or retention has removed it. | mqctl topic status TOPIC | mqctl message tail TOPIC
 NAMESRV_FAILED | The nameserver's port, folder or file of keys cannot be used. | --set kvConfigPath=FILE | --listen HOST:PORT
 NAMESRV_TIMEOUT | The nameservers were reached and gave no answer in time. | mqctl nameserver status | --timeout 15s
@@ -87,7 +89,7 @@ NOT_STATIC | Only a topic with logical queues can be moved so. | mqctl topic sta
 NOT_STOPPED | It is still shutting down. | --grace 5m | --force
 NOT_SUPPORTED | Nothing was sent. | COMMAND --help
 NOT_TRACED | A client must be told to trace its messages. | --trace-topic TOPIC | mqctl message find --topic TOPIC --key KEY
-NOT_TRIED | A change of several brokers stops at the first failure. | --on-error continue | the same command again: it is safe to repeat
+NOT_TRIED | What changes several things stops at the first failure. | --on-error continue | the same command again: it is safe to repeat
 NOT_VERIFIED | The broker took the change, and what was read back is not that. | the same command again: it is safe to repeat | mqctl broker status BROKER
 NOT_VISIBLE | Brokers tell the nameservers of their changes at once, or within 30 s. | mqctl cluster route-check | --wait=2m
 NOT_WRITTEN | The folder must exist and be writable, and the disk have room. | ls -ld DIR | df -h DIR

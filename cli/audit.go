@@ -104,7 +104,7 @@ func (c *call) note(r *result, things []auditThing) {
 	for _, t := range things {
 		if secretThing(t.Key) {
 			t.Before, t.After = rawJSON(hiddenValue), rawJSON(hiddenValue)
-		} else if undoKind(t.Key) {
+		} else if undoKind(t.Key) && noWayBack(t.Key, stateFrom(t.Before) != nil, stateFrom(t.After) != nil) == "" {
 			undoable = true
 		}
 		e.Items = append(e.Items, t)

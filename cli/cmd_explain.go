@@ -9,10 +9,10 @@ import (
 )
 
 // explainItem is what is known of one word: a setting, an error of this program,
-// a request or a response of the protocol, or an exit code.
+// another word of its answers, a request or a response of the protocol, or an exit code.
 type explainItem struct {
 	Name     string  `json:"name"`
-	Kind     string  `json:"kind" enum:"KEY|ERROR|REQUEST|RESPONSE|EXIT"`
+	Kind     string  `json:"kind" enum:"KEY|ERROR|WORD|REQUEST|RESPONSE|EXIT"`
 	Code     *int    `json:"code"`
 	ExitCode *int    `json:"exitCode"` // that an error ends with
 	Text     string  `json:"text"`
@@ -24,10 +24,10 @@ type explainItem struct {
 
 func explainCommand() *command {
 	return &command{
-		path: "explain", summary: "meaning of a setting, an error, a request or an exit code", args: "KEY|ERROR|CODE...", min: 1, max: -1, argFrom: "explain", attrs: local,
-		about: "settings (mqctl config keys lists them), error codes, codes of requests and answers, and exit codes are explained",
+		path: "explain", summary: "meaning of a setting, an error, a word of an answer, a request or an exit code", args: "KEY|ERROR|WORD|CODE...", min: 1, max: -1, argFrom: "explain", attrs: local,
+		about: "settings (mqctl config keys lists them), error codes, the upper-case words of answers (findings, states, reasons), codes of requests and answers, and exit codes are explained",
 		run:   runExplain, schema: "mqctl.explain/v1", exits: []int{ExitNotFound, ExitPartial},
-		examples: []string{"mqctl explain brokerPermission", "mqctl explain 907", "mqctl explain BROKER_UNREACHABLE"},
+		examples: []string{"mqctl explain brokerPermission", "mqctl explain 907", "mqctl explain BROKER_UNREACHABLE", "mqctl explain TORN_TAIL"},
 		view: view{
 			item: explainItem{}, name: func(item any) string { return item.(explainItem).Name }, people: printExplain,
 			columns: []column{
@@ -107,7 +107,7 @@ func runExplain(_ context.Context, c *call) (*result, error) {
 	for _, word := range c.args {
 		found := meaningsOf(word)
 		if len(found) == 0 {
-			m := fail(ExitNotFound, "NOT_KNOWN", "nothing is known of %q", word).because("settings, error codes, request codes and exit codes are explained")
+			m := fail(ExitNotFound, "NOT_KNOWN", "nothing is known of %q", word).because("settings, error codes, words of answers, request codes and exit codes are explained")
 			for _, n := range nearest(word, explainWords()) {
 				m.offer("mqctl explain " + n)
 			}
@@ -148,6 +148,9 @@ func meaningsOf(word string) (out []explainItem) {
 	if e := errorCodeOf(upper); e != nil {
 		out = append(out, explainItem{Name: e.code, Kind: "ERROR", ExitCode: e.exitCode(), Text: e.text()})
 	}
+	if text := tableText(wordTexts, upper); text != "" {
+		out = append(out, explainItem{Name: upper, Kind: "WORD", Text: text})
+	}
 	for _, code := range remoting.RequestCodes() {
 		if remoting.RequestName(code) == upper {
 			out = append(out, requestItem(code))
@@ -179,6 +182,11 @@ func explainWords() []string {
 	}
 	for i := range errorCodes {
 		out = append(out, errorCodes[i].code)
+	}
+	for line := range strings.Lines(wordTexts) {
+		if word, _, ok := strings.Cut(line, " | "); ok {
+			out = append(out, word)
+		}
 	}
 	for _, code := range remoting.RequestCodes() {
 		out = append(out, remoting.RequestName(code))

@@ -189,6 +189,8 @@ func runUndo(ctx context.Context, c *call) (*result, error) {
 // first. Conflicts are things that are neither as the change left them nor as
 // they were before; their changes lead from what was left to what is.
 func (c *call) planUndo(ctx context.Context, r *result, e *auditEntry) (edits []*edit, conflicts []*planItem, err error) {
+	var stay []string // what cannot be taken back
+	reason := ""
 	for _, t := range slices.Backward(e.Items) {
 		if !undoKind(t.Key) || string(t.Before) == string(t.After) {
 			continue
@@ -210,10 +212,22 @@ func (c *call) planUndo(ctx context.Context, r *result, e *auditEntry) (edits []
 			conflicts = append(conflicts, it)
 			continue
 		}
+		if why := noWayBack(t.Key, before != nil, after != nil); why != "" && !isBefore {
+			stay, reason = append(stay, t.Key+" at "+target.String()), why
+			continue
+		}
 		if before != nil && after == nil && strings.HasPrefix(t.Key, kindTopic+"/") && isAfter {
 			r.warn(warning("TOPIC_EMPTY", target.String(), "topic %q comes back without its messages", strings.TrimPrefix(t.Key, kindTopic+"/")))
 		}
 		edits = append(edits, c.thingEdit(planThing(target, t.Key, now, back)))
+	}
+	list := strings.Join(stay[:min(5, len(stay))], ", ")
+	switch {
+	case len(edits)+len(conflicts) == 0 && len(stay) > 0:
+		return nil, nil, fail(ExitFailed, "NO_WAY_BACK", "change %s cannot be taken back: %s", *e.UndoID, list).
+			because("%s; nothing was changed", reason).try("mqctl audit list")
+	case len(stay) > 0:
+		r.warn(warning("NO_WAY_BACK", *e.UndoID, "%s of the change cannot be taken back: %s: %s", count(len(stay), "part"), list, reason))
 	}
 	if len(edits)+len(conflicts) == 0 {
 		return nil, nil, fail(ExitFailed, "NO_WAY_BACK", "change %s holds nothing that could be taken back", *e.UndoID)

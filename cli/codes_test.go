@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -76,6 +77,20 @@ func codesInSource(t *testing.T) map[string]sourceCode {
 					if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "Code" && i < len(a.Rhs) && literalOf(a.Rhs[i]) != "" {
 						note(literalOf(a.Rhs[i]), -1, "", false)
 					}
+					if id, ok := left.(*ast.Ident); ok && id.Name == "code" && i < len(a.Rhs) && upperWord.MatchString(literalOf(a.Rhs[i])) {
+						note(literalOf(a.Rhs[i]), -1, "", false)
+					}
+				}
+			}
+			if l, ok := n.(*ast.CompositeLit); ok { // Message{Code: "X"}
+				for _, e := range l.Elts {
+					kv, ok := e.(*ast.KeyValueExpr)
+					if !ok {
+						continue
+					}
+					if id, ok := kv.Key.(*ast.Ident); ok && id.Name == "Code" && upperWord.MatchString(literalOf(kv.Value)) {
+						note(literalOf(kv.Value), -1, "", true)
+					}
 				}
 			}
 			c, ok := n.(*ast.CallExpr)
@@ -110,6 +125,50 @@ func codesInSource(t *testing.T) map[string]sourceCode {
 		})
 	}
 	return out
+}
+
+var upperWord = regexp.MustCompile("^[A-Z]+(_[A-Z]+)*$")
+
+// enumTag finds the words of a field that is a state, a reason or the like; those
+// that name a sort of thing say themselves what they mean.
+var enumTag = regexp.MustCompile("json:\"(action|applies|checked|class|gapSource|method|reason|result|role|severity|source|state|status|via)(?:,omitempty)?\" enum:\"([^\"]*)\"")
+
+// TestExplainKnowsEveryWord: what a newcomer reads in capitals in an answer he can ask for.
+func TestExplainKnowsEveryWord(t *testing.T) {
+	words := map[string]string{}
+	constants := regexp.MustCompile("(?m)^\t\\w+\\s+(?:FindingKind|State) = \"([A-Z_]+)\"|^\tstate\\w+ += \"([A-Z_]+)\"")
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, "../store/finding.go", "../replication/replication.go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range constants.FindAllStringSubmatch(string(b), -1) {
+			words[m[1]+m[2]] = name
+		}
+		for _, m := range enumTag.FindAllStringSubmatch(string(b), -1) {
+			for w := range strings.SplitSeq(m[2], "|") {
+				words[w] = name
+			}
+		}
+	}
+	for code := range codesInSource(t) {
+		words[code] = "a message"
+	}
+	if len(words) < 250 || words["TORN_TAIL"] == "" || words["WRONG_MASTER"] == "" || words["LOSS_UNKNOWN"] == "" || words["BEHIND_LIMIT"] == "" {
+		t.Errorf("only %d words were found", len(words))
+	}
+	for w, where := range words {
+		if len(meaningsOf(w)) == 0 {
+			t.Errorf("%s: explain does not know %s", where, w)
+		}
+	}
 }
 
 // literalOf is a text literal with dots for its values.

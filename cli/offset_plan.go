@@ -500,13 +500,29 @@ func checkGroupName(name string) error {
 	return nil
 }
 
+// firstOffsets counts the queues that get their first offset.
+func firstOffsets(plan []*offsetMoveItem) (n int) {
+	for _, it := range plan {
+		if it.Changed && it.Before == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // moveOffsets asks about a plan and carries it out.
 func (c *call) moveOffsets(ctx context.Context, r *result, what string, plan []*offsetMoveItem) error {
 	sums := offsetSums(plan)
 	r.totals = sums
+	impact := sums.impact()
+	if n := firstOffsets(plan); n > 0 && !c.old {
+		text := fmt.Sprintf("nothing is stored in %s yet: a first offset can be moved, but not be taken away again by undo", count(n, "queue"))
+		r.warn(warning("NO_WAY_BACK", "", "%s", text))
+		impact += "; " + text
+	}
 	if sums.Queues > 0 {
 		c.previewOffsets(plan)
-		if err := c.confirm(what, sums.impact()); err != nil {
+		if err := c.confirm(what, impact); err != nil {
 			return err
 		}
 	}

@@ -59,16 +59,16 @@ func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
 		return
 	}
 	c.writeAll(ctx, edits)
-	left := map[string]bool{}
+	left := leftOver(edits)
 	for _, e := range edits {
-		switch {
+		switch n := left[e.target.Addr]; {
 		case e.ok:
 			r.done++
 		case e.err != nil:
 			r.failed(c.at(e.err, e.target))
-		case !left[e.target.Addr]:
-			left[e.target.Addr] = true
-			r.failed(c.notTried(ctx, e.target))
+		case n != nil:
+			delete(left, e.target.Addr)
+			r.failed(c.notTried(ctx, e.target, n))
 		}
 		r.change.Applied = r.change.Applied || e.sent
 		r.warnings = append(r.warnings, e.notes...)
@@ -78,6 +78,28 @@ func (c *call) carryOut(ctx context.Context, r *result, edits []*edit) {
 	}
 	c.noteEdits(r, edits)
 	c.sumUp(r, edits)
+}
+
+// notDone is what was not tried at one target.
+type notDone struct {
+	edits  int
+	failed bool // an edit of the same target failed
+}
+
+// leftOver counts by target what was not tried.
+func leftOver(edits []*edit) map[string]*notDone {
+	left := map[string]*notDone{}
+	for _, e := range edits {
+		n := left[e.target.Addr]
+		if n == nil {
+			n = &notDone{}
+			left[e.target.Addr] = n
+		}
+		if n.failed = n.failed || e.err != nil; e.err == nil && !e.ok {
+			n.edits++
+		}
+	}
+	return left
 }
 
 // sumUp is message 14 of the contract: it goes before the failures of the single
@@ -119,11 +141,20 @@ func (c *call) sumUp(r *result, edits []*edit) {
 	default:
 		m.reason("%s that already", strings.Join(had[:min(5, len(had))], ", ")+" had")
 	}
-	m.offer("the same command again when " + strings.Join(names[:min(5, len(names))], ", ") + " can be reached: it is safe to repeat")
+	if r.reachedAll() {
+		m.offer("the same command again when that is mended: it is safe to repeat")
+	} else {
+		m.offer("the same command again when " + strings.Join(names[:min(5, len(names))], ", ") + " can be reached: it is safe to repeat")
+	}
 	if r.change.UndoID != nil {
 		m.offer("mqctl undo " + *r.change.UndoID)
 	}
 	r.errors = append([]Message{*m}, r.errors...)
+}
+
+// reachedAll reports whether no target failed by being out of reach.
+func (r *result) reachedAll() bool {
+	return !slices.ContainsFunc(r.errors, func(m Message) bool { return m.ExitCode == ExitUnreachable || m.ExitCode == ExitTimeout })
 }
 
 // wereOf is "broker-a/0 was" or "broker-a/0, broker-b/0 were".
@@ -135,8 +166,11 @@ func wereOf(names []string) string {
 }
 
 // notTried says why a target was left alone.
-func (c *call) notTried(ctx context.Context, t admin.Target) *Message {
+func (c *call) notTried(ctx context.Context, t admin.Target, n *notDone) *Message {
 	m := fail(ExitFailed, "NOT_TRIED", "%s was not changed, since a broker before it failed", t)
+	if n.failed {
+		m = fail(ExitFailed, "NOT_TRIED", "not tried at %s, since one before failed: %s", t, count(n.edits, "change"))
+	}
 	if ctx.Err() != nil {
 		m = c.at(ctx.Err(), t)
 	}

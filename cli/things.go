@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,6 +53,20 @@ func undoKind(key string) bool {
 		return strings.Contains(name, "/")
 	}
 	return false
+}
+
+// noWayBack says why what was done to a thing cannot be taken back; "" when it can.
+func noWayBack(key string, before, after bool) string {
+	kind, _, _ := strings.Cut(key, "/")
+	switch {
+	case kind == kindOffset && !before:
+		return "brokers have no request that takes a stored offset away: it can only be moved"
+	case slices.Contains([]string{kindConfig, kindNamesrv, kindController}, kind) && !before:
+		return "there is no request that makes a setting unknown again"
+	case kind == kindUser && !after:
+		return "its password is kept nowhere"
+	}
+	return ""
 }
 
 // stateOf is any struct with wire names as a state.
