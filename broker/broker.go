@@ -138,6 +138,9 @@ func (b *Broker) openStore(levels []time.Duration) error {
 		return err
 	}
 	b.store, b.recovery = st, rec
+	for _, n := range rec.Notes {
+		b.log.Warn("at the start the store says", "note", n)
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type repairPlan struct {
 	holes  []*repairItem
 	odd    []store.OddFile // files of the log to give their size
 	left   []inspect.Found // damage that no repair takes away
+	start  int             // findings that the next start mends by itself
 	slots  [2]int          // of the index files that are there
 	log    string
 	levels []time.Duration // messageDelayLevel
@@ -70,6 +71,9 @@ func runStoreRepair(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{change: &change{DryRun: c.dryRun()}, empty: "there is nothing to repair"}
+	if p.start > 0 {
+		r.empty = fmt.Sprintf("nothing needs a repair: what is marked REPAIR (%d) is made right by the next start of the broker", p.start)
+	}
 	for _, it := range p.items {
 		r.add(it)
 	}
@@ -136,6 +140,9 @@ func (c *call) planRepair(ctx context.Context) (*repairPlan, error) {
 
 // take adds a step for a finding, or notes that there is none.
 func (p *repairPlan) take(f inspect.Found, fill bool) {
+	if f.Severity == inspect.Repair {
+		p.start++
+	}
 	switch f.Kind {
 	case store.ShortFile:
 		if f.Severity == inspect.Damage {
@@ -174,6 +181,9 @@ func (p *repairPlan) take(f inspect.Found, fill bool) {
 			p.left = append(p.left, f)
 		}
 	case store.TornTail:
+		if f.Count == 0 && f.Severity == inspect.Damage {
+			p.start++
+		}
 		if f.Count > 0 {
 			p.cut = true
 			p.items = append(p.items, &repairItem{

@@ -236,7 +236,7 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		if err := s.passLong(inv, dir, files, inv.batchFile, consumequeue.BatchUnitBytes); err != nil {
 			return err
 		}
-		size, err := segfile.CheckSizes(dir, files, inv.batchFile, 0)
+		size, err := segfile.CheckShort(dir, files, inv.batchFile, 0)
 		if err == nil && size%consumequeue.BatchUnitBytes != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of %d", size, consumequeue.BatchUnitBytes)}
 		}
@@ -246,6 +246,7 @@ func (s *Store) inspectBatchQueues(inv *inventory, rec *Recovery) error {
 		if len(files) > 0 {
 			inv.batchFile = size
 		}
+		inv.removed = inv.removed || segfile.Short(files, size)
 		s.batchTopics[topic] = true
 		inv.queues = append(inv.queues, queueFiles{topic: topic, id: id, files: files, batch: true})
 		return nil

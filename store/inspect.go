@@ -29,7 +29,8 @@ type inventory struct {
 	check      checkpoint.Checkpoint
 	progress   *progress // nil: none that can be used
 	lastWriter bool      // we were the last to write here
-	removed    bool      // somebody removed queues since
+	short      bool      // the log was cut below what was safe
+	removed    bool      // somebody removed queues since, or parts of them
 	fresh      bool      // nothing was ever stored here
 	rewrite    int64     // a sync of the log behind it failed, -1: none did
 	holes      []commitlog.Hole
@@ -135,7 +136,7 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 		if err := s.passLong(inv, dir, files, inv.unitFile, consumequeue.UnitBytes); err != nil {
 			return err
 		}
-		size, err := segfile.CheckSizes(dir, files, inv.unitFile, 0)
+		size, err := segfile.CheckShort(dir, files, inv.unitFile, 0)
 		if err == nil && size%20 != 0 {
 			err = &segfile.FileError{Path: dir, What: fmt.Sprintf("files of %d bytes, not a multiple of 20", size)}
 		}
@@ -145,6 +146,7 @@ func (s *Store) inspectQueues(inv *inventory, rec *Recovery) error {
 		if len(files) > 0 {
 			inv.unitFile = size
 		}
+		inv.removed = inv.removed || segfile.Short(files, size)
 		inv.queues = append(inv.queues, queueFiles{topic: topic, id: id, files: files})
 		return nil
 	})
@@ -192,8 +194,20 @@ func (s *Store) inspectState(inv *inventory, rec *Recovery) error {
 	if inv.rewrite, err = s.readUnsafe(); err != nil {
 		return err
 	}
-	inv.lastWriter = p != nil && s.wroteLast(inv, p)
+	inv.short = p != nil && inv.shortened(p.log)
+	inv.lastWriter = p != nil && s.wroteLast(inv, p) && !inv.short
 	return s.inspectHoles(inv, rec)
+}
+
+// shortened reports that the newest file of the log was cut below safe, which it is known
+// to have reached. Then whatever else is known of the folder is of another one.
+func (inv *inventory) shortened(safe int64) bool {
+	n := len(inv.logFiles)
+	if n == 0 {
+		return false
+	}
+	last := inv.logFiles[n-1]
+	return last.Size < inv.logBytes && last.Base+last.Size < safe
 }
 
 // inspectHoles reads the list of holes. Without one that can be read, nobody was the

@@ -191,7 +191,7 @@ func (s *Store) openFiles(inv *inventory, rec *Recovery) error {
 	}
 	o := keyindex.Options{
 		Slots: s.opt.IndexSlots, Entries: s.opt.IndexEntries, Now: s.opt.Now,
-		Clean: rec.Clean, SyncedMillis: inv.check.IndexMillis, BeforeDrop: s.shared.BeforeDrop,
+		Clean: rec.Clean && !inv.short, SyncedMillis: inv.check.IndexMillis, BeforeDrop: s.shared.BeforeDrop,
 	}
 	if sn := inv.snapshot; sn != nil && sn.clean {
 		o.Known = sn.indexFiles

@@ -156,7 +156,7 @@ func (r *recovery) startIndex() error {
 	if x == nil {
 		return nil
 	}
-	if !r.rec.Clean {
+	if !r.rec.Clean || r.inv.short {
 		if !r.resumed {
 			if err := x.Truncate(r.from); err != nil {
 				return err
@@ -210,6 +210,9 @@ func (r *recovery) loadQueues() error {
 			if err := q.cq.Load(files, r.limit); err != nil {
 				return err
 			}
+			if err := r.lackingFile(q, files); err != nil {
+				return err
+			}
 			if err := r.finishDeletion(q); err != nil {
 				return err
 			}
@@ -232,34 +235,50 @@ func (r *recovery) queueFinding(q *Queue, good, end int64, kind FindingKind, don
 // are left as they are: mqctl can read but not rebuild them.
 func light(q *Queue) bool { return strings.HasPrefix(q.topic, "%LMQ%") }
 
-// wholeFiles repairs a last file whose making was interrupted.
+// wholeFiles gives files their length: the last one, whose making was interrupted, and
+// any that was cut since.
 func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) {
 	files, whole := qf.files, r.inv.unitFile
 	if qf.batch {
 		whole = r.inv.batchFile
 	}
-	n := len(files)
-	if n == 0 || files[n-1].Size == whole {
+	if !slices.ContainsFunc(files, func(f segfile.Found) bool { return f.Size != whole }) {
 		return files, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	files, err := r.s.dropEmptyLast(q.cq.Dir(), files, r.rec)
-	if err != nil || len(files) < n {
-		return files, err
-	}
-	name := filepath.Join(q.cq.Dir(), segfile.Name(files[n-1].Base))
-	r.found(Finding{Kind: ShortFile, File: r.s.relative(name), Offset: files[n-1].Size, Phys: -1, Bytes: whole - files[n-1].Size,
-		What: fmt.Sprintf("the file has only %d bytes", files[n-1].Size), Done: "extended with zeros"})
-	f, err := r.s.opt.FS.OpenReadWrite(name)
-	if err != nil {
-		return nil, err
-	}
-	err = f.Truncate(whole)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	for i := 0; i < len(files) && err == nil; i++ {
+		if files[i].Size == whole {
+			continue
+		}
+		name := filepath.Join(q.cq.Dir(), segfile.Name(files[i].Base))
+		r.found(Finding{Kind: ShortFile, File: r.s.relative(name), Offset: files[i].Size, Phys: -1, Bytes: whole - files[i].Size,
+			What: fmt.Sprintf("the file has only %d bytes", files[i].Size), Done: "extended with zeros"})
+		err = setSize(r.s.opt.FS, name, whole)
 	}
 	return files, err
+}
+
+// lackingFile empties a queue that lacks a file between others: it is made again.
+func (r *recovery) lackingFile(q *Queue, files []segfile.Found) error {
+	whole := r.inv.unitFile
+	if q.batch {
+		whole = r.inv.batchFile
+	}
+	for i := 1; i < len(files); i++ {
+		missing := files[i-1].Base + whole
+		if files[i].Base == missing {
+			continue
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.found(Finding{Kind: MissingFile, File: r.s.relative(filepath.Join(q.cq.Dir(), segfile.Name(missing))), Phys: -1,
+			Bytes: files[i].Base - missing, What: "it is missing between its neighbours", Done: "the queue is made again from the log"})
+		r.inv.removed = true
+		return q.cq.Discard(files)
+	}
+	return nil
 }
 
 // finishDeletion removes the files of a queue whose topic was deleted, if the

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mqctl/store/internal/consumequeue"
 	"mqctl/store/internal/keyindex"
 	"mqctl/store/internal/segfile"
 	"mqctl/store/vfs"
@@ -295,7 +296,7 @@ func (s *Store) findSnapshot(inv *inventory) *snapshot {
 		sn.unitFile <= 0 || sn.batchFile <= 0 {
 		return nil
 	}
-	if !s.sameFolders(sn, false) || !s.hasFiles(sn) {
+	if !s.sameFolders(sn, false) || !s.hasFiles(sn, inv.logFiles[0].Base) {
 		inv.removed = true
 		return nil
 	}
@@ -344,20 +345,27 @@ func (s *Store) sameFolders(sn *snapshot, exact bool) bool {
 	return s.hasFolders(s.queueDir, plain, exact) && s.hasFolders(s.batchDir(), batch, exact)
 }
 
-// hasFiles says that each queue with messages still has its newest file.
-func (s *Store) hasFiles(sn *snapshot) bool {
+// hasFiles says that each queue with messages still has its files, none of them cut. A
+// broker that ran on may have removed old ones since, with what the log lost before logMin.
+func (s *Store) hasFiles(sn *snapshot, logMin int64) bool {
 	for i := range sn.queues {
 		q := &sn.queues[i]
 		if q.next < 0 || q.max <= q.min {
 			continue
 		}
-		dir, size := s.queueDir, sn.unitFile
+		dir, size, unit := s.queueDir, sn.unitFile, int64(consumequeue.UnitBytes)
 		if q.batch {
-			dir, size = s.batchDir(), sn.batchFile
+			dir, size, unit = s.batchDir(), sn.batchFile, consumequeue.BatchUnitBytes
 		}
-		name := filepath.Join(dir, q.topic, strconv.Itoa(int(q.id)), segfile.Name(q.next-size))
-		if _, err := s.opt.FS.Stat(name); err != nil {
-			return false
+		dir = filepath.Join(dir, q.topic, strconv.Itoa(int(q.id)))
+		begun := sn.clean || q.low >= logMin
+		for base := q.first * unit / size * size; base < q.next; base += size {
+			e, err := s.opt.FS.Stat(filepath.Join(dir, segfile.Name(base)))
+			gone := errors.Is(err, fs.ErrNotExist) && !begun && base < q.next-size
+			if !gone && (err != nil || e.Size < size) {
+				return false
+			}
+			begun = begun || !gone
 		}
 	}
 	return true

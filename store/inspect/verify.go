@@ -147,6 +147,7 @@ const (
 	tryMove    = "move it away"
 	tryRestore = "restore it from a replica or a backup"
 	tryRebuild = "mqctl store repair DIR"
+	tryStart   = "start the broker: it makes the queue again from the log"
 	tryFill    = "mqctl store repair DIR --fill"
 )
 
@@ -427,7 +428,7 @@ func (v *verifier) tornTail(bad *commitlog.BadError) error {
 	sev := Repair
 	files := last/seg - bad.Pos/seg
 	if !v.killed || files > 0 { // a clean stop leaves no unfinished write, and no crash more than one file
-		sev = Damage
+		sev, f.Try = Damage, "start the broker: it keeps a copy of the end in mqctl/ and cuts it off"
 	}
 	if files > 0 {
 		f.What += fmt.Sprintf(", over %d files more", files)

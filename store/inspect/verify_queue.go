@@ -126,7 +126,7 @@ func (v *verifier) queueNames(q *Queue) {
 			gap := q.files[i-1].Base + q.fileBytes
 			f := store.Finding{
 				Kind: store.MissingFile, File: v.s.relative(filepath.Join(q.dir, segfile.Name(gap))), Phys: -1, Bytes: qf.Base - gap,
-				What: "is missing between its neighbours", Try: tryRebuild,
+				What: "is missing between its neighbours", Try: tryStart,
 			}
 			v.find(Found{Finding: f, Severity: Repair})
 		}

@@ -109,7 +109,7 @@ func (v *verifier) report(c *queueCheck) {
 		}
 		v.find(Found{Finding: f, Severity: sev, Count: t.n})
 	}
-	say(&c.front, QueueBegins, Repair, tryRebuild, "begins at %d, but the log has %d messages before, from number %d on", c.first, c.front.n, c.front.entry)
+	say(&c.front, QueueBegins, Repair, tryStart, "begins at %d, but the log has %d messages before, from number %d on", c.first, c.front.n, c.front.entry)
 	say(&c.void, QueueVoid, Damage, tryRebuild, "%d entries from %d on are blank although the log has their messages", c.void.n, c.void.entry)
 	say(&c.middle, store.QueueBehind, Damage, tryRebuild, "%d messages of the log have no entry, first number %d", c.middle.n, c.middle.entry)
 	say(&c.behind, store.QueueBehind, Repair, "", "ends at %d, but the log has %d messages more, from number %d on", c.end, c.behind.n, c.behind.entry)

@@ -175,6 +175,30 @@ func (q *Queue) Reset() error {
 	return err
 }
 
+// Discard is Reset of a queue that was loaded with these files, which need not follow each
+// other.
+func (q *Queue) Discard(files []segfile.Found) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if before := q.sh.BeforeDrop; before != nil {
+		if err := before(); err != nil {
+			return err
+		}
+	}
+	q.sh.Files.Forget(q)
+	for _, f := range slices.Backward(files) {
+		if err := q.removeFile(f.Base); err != nil {
+			return err
+		}
+	}
+	q.first, q.end, q.written, q.ringFrom, q.nextBase = 0, 0, 0, 0, -1
+	q.newNames = true
+	if q.ext != nil {
+		q.ext.forget()
+	}
+	return nil
+}
+
 // Settle writes the units out, removes the files behind the end and zeroes the
 // rest of the last one, so that no stale unit comes back at the next start. A
 // queue without units keeps no file.

@@ -112,3 +112,35 @@ func CheckSizes(dir string, files []Found, want, def int64) (int64, error) {
 	}
 	return size, nil
 }
+
+// CheckShort is CheckSizes for files whose content can be made again: any of them may be
+// shorter than the others, as long as all names fit the size.
+func CheckShort(dir string, files []Found, want, def int64) (int64, error) {
+	size, err := CheckSizes(dir, files, want, def)
+	if err == nil {
+		return size, nil
+	}
+	whole := want
+	for _, f := range files {
+		if want == 0 {
+			whole = max(whole, f.Size)
+		}
+	}
+	for _, f := range files {
+		if f.Size > whole || f.Base%whole != 0 {
+			return 0, err
+		}
+	}
+	return whole, nil
+}
+
+// Short says whether a file but the last, whose making may have been interrupted, lacks
+// a part of size.
+func Short(files []Found, size int64) bool {
+	for i := range len(files) - 1 {
+		if files[i].Size < size {
+			return true
+		}
+	}
+	return false
+}
