@@ -16,6 +16,8 @@ type connConfig struct {
 	maxUnread    int // bytes of answers; above it the connection ends
 	maxInFlight  int // bytes of requests; above it the connection is not read
 	writeTimeout time.Duration
+	maxHeld      int64        // grains of answers of all connections; above it those that hold one are not read; 0: no limit
+	held         atomic.Int64 // grains of answers that wait for all peers
 	log          *slog.Logger
 	track        bool // requests are counted and answered once (server)
 	mirror       bool // requests to the peer take the form of its last frame (server)
@@ -59,6 +61,7 @@ type Conn struct {
 	out      []*buffer // answers that nobody writes yet, oldest first
 	writing  bool      // somebody writes; he takes what is added to out
 	unread   int       // bytes in out and with the one who writes; 0 <= unread
+	grains   int64     // of unread, whole ones, as counted in conf.held
 	lastOut  int       // bytes that were taken to write last: a guess for the next time
 	ext      ExtWriter
 	opaque   int32
@@ -121,6 +124,7 @@ func (c *Conn) end(why error) {
 		b.release()
 	}
 	c.out = nil
+	c.countUnread()
 	c.wakeReader()
 	c.mu.Unlock()
 	close(c.ended)
@@ -144,10 +148,28 @@ func (c *Conn) touch() {
 	}
 }
 
-// crowded says whether so much is unanswered or unread that the reader must wait.
-// mu is held.
+// crowded says whether so much is unanswered or unread that the reader must wait: of
+// this connection, or of all together if this one has a part in it. Its own writes wake
+// it in both cases. mu is held.
 func (c *Conn) crowded() bool {
-	return c.inFlight > c.conf.maxInFlight || c.unread > c.conf.maxUnread/4
+	return c.inFlight > c.conf.maxInFlight || c.unread > c.conf.maxUnread/4 ||
+		c.grains > 0 && c.conf.maxHeld > 0 && c.conf.held.Load() > c.conf.maxHeld
+}
+
+// grainBytes is in which steps answers of all connections are counted together: small
+// ones, which leave at once, never touch the common counter.
+const grainBytes = 64 << 10
+
+// countUnread brings the common counter up to date after a change of unread. mu is held.
+func (c *Conn) countUnread() {
+	grains := int64(c.unread / grainBytes)
+	if c.closed {
+		grains = 0
+	}
+	if d := grains - c.grains; d != 0 {
+		c.grains = grains
+		c.conf.held.Add(d)
+	}
 }
 
 // wait is something that the reader waits for.

@@ -59,6 +59,7 @@ func (c *Conn) enqueue(o *outHeader, h ExtEncoder, body []byte) (int, error) {
 	}
 	b.adopt(dst)
 	c.unread += b.n - before
+	c.countUnread()
 	return b.n - before, nil
 }
 
@@ -182,6 +183,7 @@ func (c *Conn) nextOut() *buffer {
 // wrote notes that the last n bytes of b have gone and gives b back. mu is held.
 func (c *Conn) wrote(b *buffer, n int) {
 	c.unread -= n
+	c.countUnread()
 	b.release()
 	c.wakeReader()
 }
@@ -213,6 +215,7 @@ func (c *Conn) writer(b *buffer, done int) {
 		} else if done > 0 {
 			c.mu.Lock()
 			c.unread -= done
+			c.countUnread()
 			c.mu.Unlock()
 		}
 		left := b.n - done

@@ -31,6 +31,10 @@ const (
 	DefaultDialTimeout  = 3 * time.Second
 )
 
+// maxAllUnread is from how many bytes of answers, of all connections together, those
+// that take theirs slowly are not read any more.
+const maxAllUnread = 256 << 20
+
 // sweepsPerTimeout is how often the sweeper looks within one IdleTimeout; a
 // connection is closed at most two of its rounds late, never early.
 const sweepsPerTimeout = 24
@@ -77,6 +81,7 @@ func NewServer(o ServerOptions) *Server {
 	s := &Server{opts: o, conns: make(map[*Conn]struct{})}
 	s.conf.handler = o.Handler
 	s.conf.maxUnread = o.MaxUnread
+	s.conf.maxHeld = maxAllUnread / grainBytes
 	s.conf.maxInFlight = o.MaxInFlight
 	s.conf.writeTimeout = o.WriteTimeout
 	s.conf.log = o.Log

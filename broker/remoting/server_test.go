@@ -92,6 +92,46 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// TestManySlowReaders: what waits for many peers that take nothing is bounded for all of
+// them together, others are served meanwhile, and nothing is counted when they are gone.
+func TestManySlowReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers atomic.Int32
+		s, l, _ := startServer(t, ServerOptions{Handler: handler{serve: func(_ *Conn, r *Request) {
+			if r.Code == 11 {
+				answers.Add(1)
+				r.Reply(CodeSuccess, "", nil, make([]byte, 1<<20))
+				return
+			}
+			r.Reply(CodeSuccess, "", nil, nil)
+		}}})
+		const peers = 300
+		for range peers {
+			c := l.dial()
+			go func() {
+				for i := range int32(50) {
+					if _, err := c.Write(request(t, 11, i, 0, "")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if n := answers.Load(); n > maxAllUnread>>20+peers+1 { // and one for each
+			t.Errorf("%d MiB of answers", n)
+		}
+		c := l.dial()
+		send(t, c, request(t, 12, 1, 0, ""))
+		receive(t, c)
+		<-time.After(40 * time.Second)
+		synctest.Wait()
+		if n, held := len(s.Conns()), s.conf.held.Load(); n != 1 || held != 0 {
+			t.Errorf("%d connections, %d grains are counted", n, held)
+		}
+	})
+}
+
 // TestStoppedReader closes a peer that takes a part of its answers and then no more:
 // what it took must not count as progress for long.
 func TestStoppedReader(t *testing.T) {
