@@ -434,6 +434,25 @@ func TestMasterRoleOutlivesBoth(t *testing.T) {
 	}
 }
 
+// How long a master may have gone on unheard counts from the last that was heard of its log's
+// end to the end of the connection: the time that it has been dead for does not matter.
+func TestMasterEndLag(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		p.startMaster(switchable)
+		p.startSlave(switchable)
+		p.sendBodies(0, 10)
+		p.caughtUp()
+		<-time.After(time.Minute) // idle: heartbeats tell the end
+		p.m.stop()
+		<-time.After(10 * time.Minute)
+		st := p.s.step(0, "step", "status")
+		if age := p.s.b.opts.Now().UnixMilli() - st.MasterEndAt; st.MasterEnd != st.Max || st.MasterEndLag > 6000 || age < 600_000 {
+			t.Errorf("%d ms old, and heard %d ms before the end of the connection: %+v", age, st.MasterEndLag, st)
+		}
+	})
+}
+
 // A master that was a slave before, and loses its place to a forced promotion while it
 // runs (frozen, or cut off), compares its log with the new master's before anything
 // else. What it knew as a slave does not count: its state of then was SYNCING.

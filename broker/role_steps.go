@@ -199,7 +199,13 @@ func (b *Broker) following() (following, bool) {
 		f.Aside = list[0]
 	}
 	f.Role = b.masterEnd.masterRole()
-	if f.EndAt.IsZero() {
+	if !f.EndAt.IsZero() {
+		until := b.steady()
+		if !st.Connected && !st.LostAt.Before(st.MasterEndAt) {
+			until = st.LostAt
+		}
+		f.EndLag = until.Sub(st.MasterEndAt)
+	} else {
 		f.End, f.EndAt = b.masterEnd.known()
 		f.EndOld = true
 	}

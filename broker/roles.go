@@ -63,9 +63,10 @@ type following struct {
 	Connected  bool
 	Refused    bool // nobody listens at the master's address
 	End        int64
-	EndAt      time.Time // zero: never heard
-	Role       string    // of the master when it was last heard; empty: never
-	EndOld     bool      // heard before this broker started
+	EndAt      time.Time     // zero: never heard
+	EndLag     time.Duration // how much longer the master may have been there: until the connection ended, or now
+	Role       string        // of the master when it was last heard; empty: never
+	EndOld     bool          // heard before this broker started
 	State, Why string
 	Aside      string
 }
@@ -519,7 +520,7 @@ func (r *roles) status() *body.RoleStatus {
 		s.MasterRole = f.Role
 		s.Connected, s.MasterEnd, s.State, s.Why, s.Aside = f.Connected, f.End, f.State, f.Why, f.Aside
 		if !f.EndAt.IsZero() {
-			s.MasterEndAt, s.MasterEndOld = f.EndAt.UnixMilli(), f.EndOld
+			s.MasterEndAt, s.MasterEndOld, s.MasterEndLag = f.EndAt.UnixMilli(), f.EndOld, f.EndLag.Milliseconds()
 		}
 	}
 	s.MasterAddr, s.MasterAlive = st.Master, st.MasterAlive

@@ -102,8 +102,13 @@ func (s *switching) longer() *body.RoleStatus {
 	return best
 }
 
+// freshEnd is how long before the end of the connection the end of the master's log may
+// have been heard, to be compared with --max-loss: two heartbeats.
+const freshEnd = 10 * time.Second
+
 // possibleLoss says what the target lacks of the dead master's log; -1 if it never
-// heard of the master's end, or only before it was away itself.
+// heard of the master's end, or only before it was away itself, or too long before the
+// connection ended: what a silent master took is not known.
 func possibleLoss(t *body.RoleStatus, now time.Time) (int64, string) {
 	if t.MasterEndAt == 0 {
 		return -1, "it is not known how far the master's log went: any number of messages may be lost"
@@ -113,6 +118,10 @@ func possibleLoss(t *body.RoleStatus, now time.Time) (int64, string) {
 	if t.MasterEndOld {
 		return -1, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); "+
 			"this broker was away since, so what the master took after that is not known", humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max)
+	}
+	if lag := time.Duration(t.MasterEndLag) * time.Millisecond; lag > freshEnd {
+		return -1, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); "+
+			"for %s after that nothing was heard while the connection stood, so what the master took then is not known", humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max, lag.Round(time.Second))
 	}
 	return loss, fmt.Sprintf("at least %s of the master's log may be lost (it ended at %d %s ago, this one ends at %d); what it took after that is not known",
 		humanize.IBytes(uint64(loss)), t.MasterEnd, max(age, 0), t.Max)

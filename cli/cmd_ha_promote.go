@@ -320,7 +320,7 @@ func (s *switching) planned(ctx context.Context) (*result, error) {
 		return nil, m.try("mqctl ha promote " + s.c.arg(0) + " --id " + s.c.str("id") + " --force")
 	}
 	_, done := s.item("check", s.target)
-	if perm := s.permission(ctx, s.target.Addr); perm != "" {
+	if perm := s.c.drained(ctx, s.target.Addr); perm != "" {
 		done(stateFailed, "%s is drained", roleTarget(s.target))
 		s.r.failed(fail(ExitConditionFalse, "DRAINED", "%s is drained (brokerPermission=%s): as the master it would take no messages", roleTarget(s.target), perm).
 			because("nothing was changed").try("mqctl broker config set brokerPermission=6 --broker " + s.target.Addr))
@@ -583,23 +583,10 @@ func (s *switching) routes(ctx context.Context, master, old string) {
 	}
 }
 
-// permission is brokerPermission of a broker that takes no messages by it, else empty.
-func (s *switching) permission(ctx context.Context, addr string) string {
-	cfg, err := s.a.BrokerConfig(ctx, addr)
-	if err != nil {
-		return "" // what is wrong with it the steps will say
-	}
-	text := cfg.Values["brokerPermission"]
-	if perm, err := strconv.Atoi(text); err != nil || perm&2 != 0 {
-		return ""
-	}
-	return text
-}
-
 // writable says whether the new master takes messages: a drain stays with the
 // broker that was drained, whatever its role is.
 func (s *switching) writable(ctx context.Context, st *body.RoleStatus) string {
-	perm := s.permission(ctx, st.Addr)
+	perm := s.c.drained(ctx, st.Addr)
 	if perm == "" {
 		return ", writable"
 	}

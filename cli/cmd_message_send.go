@@ -175,7 +175,7 @@ func (c *call) places(ctx context.Context, topic string) ([]place, string, error
 		if err := c.withoutMaster(ctx, route, topic); err != nil {
 			return nil, "", err
 		}
-		return nil, "", fail(ExitDenied, "TOPIC_READ_ONLY", "topic %q may not be written to%s", topic, c.placeText()).try("mqctl topic route "+topic, "mqctl topic set "+topic+" --perm rw")
+		return nil, "", c.readOnly(ctx, route, masters, topic)
 	}
 	if len(out) == 0 {
 		return nil, "", fail(ExitNotFound, "QUEUE_NOT_FOUND", "topic %q has no queue to write to%s", topic, c.placeText()).try("mqctl topic route " + topic)
@@ -212,6 +212,48 @@ func (c *call) withoutMaster(ctx context.Context, route *admin.Route, topic stri
 	}
 	m := fail(ExitUnreachable, "NO_MASTER", "topic %q may only be read now: no master of %s is registered", topic, strings.Join(names, ", "))
 	return m.try("start the master", "mqctl ha promote "+names[0]+" --id N --force")
+}
+
+// readOnly says what keeps a topic from being written to: its own permission, or that its
+// brokers are drained.
+func (c *call) readOnly(ctx context.Context, route *admin.Route, masters map[string]admin.Target, topic string) *Message {
+	m := fail(ExitDenied, "TOPIC_READ_ONLY", "topic %q may not be written to%s", topic, c.placeText())
+	own := false // is it the topic's permission at one of them?
+	var why []string
+	for _, q := range route.Queues {
+		t, ok := masters[q.Broker]
+		if !ok || t.Addr == "" || c.str("broker") != "" && c.str("broker") != q.Broker {
+			continue
+		}
+		if perm := c.drained(ctx, t.Addr); perm != "" {
+			why = append(why, q.Broker+" is drained (brokerPermission="+perm+")")
+			m.offer("mqctl broker undrain " + q.Broker)
+		} else if cfg, err := c.client.TopicConfig(ctx, t.Addr, topic); err == nil && cfg.Perm&2 != 0 {
+			why = append(why, q.Broker+" is drained at the nameserver: only there the topic is read-only")
+			m.offer("mqctl broker undrain " + q.Broker + " --via nameserver")
+		} else {
+			own = true
+			why = append(why, "perm of the topic at "+q.Broker+" is without w")
+		}
+	}
+	m.reason("%s", strings.Join(why, "; "))
+	if own {
+		m.offer("mqctl topic set " + topic + " --perm rw")
+	}
+	return m.try("mqctl topic route " + topic)
+}
+
+// drained is brokerPermission of a broker that takes no messages by it, else empty.
+func (c *call) drained(ctx context.Context, addr string) string {
+	cfg, err := c.client.BrokerConfig(ctx, addr)
+	if err != nil {
+		return "" // what is wrong with it the next step will say
+	}
+	text := cfg.Values["brokerPermission"]
+	if perm, err := strconv.Atoi(text); err != nil || perm&2 != 0 {
+		return ""
+	}
+	return text
 }
 
 func (c *call) queueOr(n int64) int64 {

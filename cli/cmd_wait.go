@@ -289,10 +289,14 @@ func runWaitRole(ctx context.Context, c *call) (*result, error) {
 	})
 }
 
-// meantBy finds the replica that is NAME/ID: the one that has the id now. An id of a
-// slave that is to be a master, or a master's that is to be a slave, can only mean
-// the one that was configured with it: a change of roles changes ids. Brokers that
-// do not tell are known by their registered id.
+// roleNews is for how long after a change of roles NAME/ID still means who had the id
+// before it, where that broker has the role that is waited for.
+const roleNews = 2 * time.Minute
+
+// meantBy finds the replica that is NAME/ID: the one that has the id now. A change of
+// roles swaps the ids of two brokers: shortly after it the id of a slave that is to be a
+// master means who left that id to be it, and 0 of one that is to be a slave the former
+// master. Which broker was configured with which id does not matter.
 func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin.Target, error) {
 	name, id, byID := strings.Cut(c.arg(0), "/")
 	if byID && !admin.IsAddress(c.arg(0)) && (id == "0") == (want == slaveRole) {
@@ -300,12 +304,8 @@ func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin
 		if err != nil {
 			return admin.Target{}, err
 		}
-		for _, res := range admin.Each(ctx, a, 0, all, func(ctx context.Context, t admin.Target) (*body.RoleStatus, error) {
-			return a.Role(ctx, t.Addr, admin.RoleStep{Step: "status"})
-		}) {
-			if res.Err == nil && strconv.FormatInt(res.Value.ConfiguredID, 10) == id {
-				return res.Target, nil
-			}
+		if t, ok := c.justBecame(ctx, a, all, id); ok {
+			return t, nil
 		}
 	}
 	targets, err := a.Targets(ctx, admin.Selector{Broker: c.arg(0)})
@@ -313,6 +313,29 @@ func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin
 		return admin.Target{}, err
 	}
 	return targets[0], nil
+}
+
+// justBecame finds who got its role by the last change and was called id before.
+func (c *call) justBecame(ctx context.Context, a *admin.Client, all []admin.Target, id string) (admin.Target, bool) {
+	results := admin.Each(ctx, a, 0, all, func(ctx context.Context, t admin.Target) (*body.RoleStatus, error) {
+		return a.Role(ctx, t.Addr, admin.RoleStep{Step: "status"})
+	})
+	left := int64(-1) // the id that the new master left
+	for _, res := range results {
+		st := res.Value
+		if res.Err != nil || st.Role == slaveRole || st.ChangedMillis <= 0 || st.ChangedMillis > roleNews.Milliseconds() {
+			continue
+		}
+		if left = st.Former; strconv.FormatInt(left, 10) == id {
+			return res.Target, true
+		}
+	}
+	for _, res := range results {
+		if res.Err == nil && id == "0" && left > 0 && res.Value.Role == slaveRole && res.Value.BrokerID == left {
+			return res.Target, true
+		}
+	}
+	return admin.Target{}, false
 }
 
 func runWaitHA(ctx context.Context, c *call) (*result, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
@@ -164,6 +165,38 @@ func TestForcedRole(t *testing.T) {
 			has(t, errs, tt.says)
 			if s.st.Role != tt.is || strings.Contains(errs, "MASTER_ROLE_UNKNOWN") != (tt.says != "") {
 				t.Errorf("it is %s\n%s", s.st.Role, errs)
+			}
+		})
+	}
+}
+
+// TestForcedMaxLoss: the limit is compared with the known end of the master's log only if that
+// was heard within two heartbeats before the connection ended.
+func TestForcedMaxLoss(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(st *body.RoleStatus)
+		exit int
+		says []string
+	}{
+		{"heard until it was killed", func(st *body.RoleStatus) { st.MasterEnd, st.MasterEndLag = 9800, 4000 }, ExitOK, []string{"at_least_800_B", "ended_at_9800_1h0m0s_ago"}},
+		{"more than that", func(st *body.RoleStatus) { st.MasterEnd = 12000 }, ExitConditionFalse, []string{"[MAX_LOSS]", "at least 2.9 KiB", "a larger --max-loss"}},
+		{"silent before the connection ended", func(st *body.RoleStatus) { st.MasterEndLag = 20_000 }, ExitConditionFalse,
+			[]string{"[LOSS_UNKNOWN]", "for 20s after that nothing was heard", "nothing was changed", "without --max-loss it asks"}},
+		{"away since", func(st *body.RoleStatus) { st.MasterEndOld = true }, ExitConditionFalse, []string{"[LOSS_UNKNOWN]", "this broker was away since"}},
+		{"never heard", func(st *body.RoleStatus) { st.MasterEndAt = 0 }, ExitConditionFalse, []string{"[LOSS_UNKNOWN]", "it is not known how far"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, _, s := rolePair(t)
+			f.brokers[0].more[remoting.ReqMqctlRole] = func(r *remoting.Request) { r.Reply(remoting.CodeSystemError, "gone", nil, nil) }
+			f.brokers[0].id, f.brokers[1].id = 1, 0 // the nameserver shows the new master at once
+			s.st.Connected, s.st.MasterRole, s.st.MasterEnd, s.st.MasterEndAt = false, "ASYNC_MASTER", 9000, time.Now().Add(-time.Hour).UnixMilli()
+			tt.set(&s.st)
+			out, errs := f.mq(tt.exit, "ha", "promote", "a", "--id", "1", "--force", "--max-loss", "1KiB")
+			has(t, out+errs, tt.says...)
+			if (steps(s) != "") != (tt.exit == ExitOK) {
+				t.Errorf("steps %q", steps(s))
 			}
 		})
 	}

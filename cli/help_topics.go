@@ -54,10 +54,13 @@ whatever brokerId the configuration has. broker stop and broker list --local rea
 
 The id that a broker was configured with counts only where nobody can be meant by the one it has now:
   ha promote broker-a --id 0           the former master: the broker with id 0 is the master already
-  wait role broker-a/1 --is MASTER     the former slave: an id above 0 is a slave's
-  wait role broker-a/0 --is SLAVE      the former master
   broker stop broker-a/2               if no broker here has id 2 now
 ha promote asks first, or needs --yes, when the id is configured for another broker than the one that has it now.
+
+For 2 minutes after a change of roles, whichever way it went, an id still means who had it before where
+nobody else can be meant:
+  wait role broker-a/1 --is MASTER     the one that ha promote broker-a --id 1 made the master
+  wait role broker-a/0 --is SLAVE      the former master
 `
 }
 

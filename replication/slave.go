@@ -56,7 +56,7 @@ type Slave struct {
 	addr, ha string
 	cut      func()        // ends the session
 	changed  chan struct{} // closed at the next one
-	st       SlaveStatus   // State, Sentence, Aside, DialRefused, CopyFrom, CopyTo, Connected
+	st       SlaveStatus   // State, Sentence, Aside, DialRefused, CopyFrom, CopyTo, Connected, LostAt
 
 	masterEnd, masterEndAt atomic.Int64
 	lastRead, lastWrite    atomic.Int64 // Unix nanoseconds
@@ -273,6 +273,12 @@ func (s *Slave) setConnected(on bool) {
 	s.mu.Lock()
 	was := s.st.Connected
 	s.st.Connected = on
+	switch {
+	case on:
+		s.st.LostAt = time.Time{}
+	case was:
+		s.st.LostAt = s.o.Now()
+	}
 	if !on {
 		s.st.CopyTo = 0
 	}
@@ -305,7 +311,8 @@ type SlaveStatus struct {
 	MasterEndAt time.Time
 	LastRead    time.Time
 	LastWrite   time.Time
-	DialRefused bool // the last dial was refused: nobody listens there
+	LostAt      time.Time // when the last connection ended; zero while there is one
+	DialRefused bool      // the last dial was refused: nobody listens there
 	BytesPerSec int64
 	CopyFrom    record.PhysOffset
 	CopyTo      record.PhysOffset

@@ -86,7 +86,9 @@ type RoleStatus struct {
 	MasterEnd   int64  `json:"masterMaxOffset"`
 	MasterEndAt int64  `json:"masterMaxOffsetAt"` // 0: never heard
 	// MasterEndOld says that MasterEnd was heard before this broker started: it was away while the master may have gone on.
-	MasterEndOld bool   `json:"masterMaxOffsetOld,omitempty"`
+	MasterEndOld bool `json:"masterMaxOffsetOld,omitempty"`
+	// MasterEndLag is for how long after that the master may have gone on: until the connection to it ended, or until now while it stands.
+	MasterEndLag int64  `json:"masterMaxOffsetLagMillis,omitempty"`
 	State        string `json:"state,omitempty"`
 	Why          string `json:"why,omitempty"`
 	// Aside is where a tail that the new master does not have was kept.
