@@ -73,6 +73,7 @@ type look struct {
 	reached bool
 	value   string // what there is now
 	never   string // why it cannot be reached any more; "" while it can
+	try     string // a command for that
 }
 
 // waitPause is the time between two looks.
@@ -92,13 +93,16 @@ func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Con
 	told, trouble := begin, ""
 	for first := true; ; first = false {
 		now, err := see(until)
-		if err != nil && first && until.Err() == nil {
+		it.Millis = time.Since(begin).Milliseconds()
+		if until.Err() != nil && (err != nil || !now.reached) { // who was being asked when the time was over could not answer
+			return c.waitOver(ctx, r, it, trouble, limit)
+		}
+		if err != nil && first {
 			return nil, c.explain(err)
 		}
-		it.Millis = time.Since(begin).Milliseconds()
 		if err == nil {
 			it.Value, it.Reached, trouble = textOrNil(now.value), now.reached, ""
-		} else if until.Err() == nil {
+		} else {
 			trouble = asMessage(c.explain(err)).Text
 		}
 		switch {
@@ -108,6 +112,9 @@ func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Con
 			m := fail(ExitConditionFalse, "NEVER", "%s %s can no longer be reached: %s", it.Condition, it.Target, now.never)
 			if now.value != "" && !strings.Contains(now.never, now.value) {
 				m.reason("it is: %s", now.value)
+			}
+			if now.try != "" {
+				m.offer(now.try)
 			}
 			r.failed(m.try(it.look()))
 			return r, nil
@@ -385,16 +392,20 @@ func (w *haWait) see(ctx context.Context) (look, error) {
 	}
 	w.looked = true
 	delete(w.gone, "")
-	worst, total, present := "", 0, map[string]bool{}
+	worst, master, total, present := "", "", 0, map[string]bool{}
 	for _, item := range r.items {
 		it := item.(*haItem)
-		if it.State != nil && it.Role != "SLAVE" {
-			worst = "the master of " + it.Broker + " does not answer"
-			if w.goneFor(it.Broker) >= lostFor {
-				return look{value: "its slaves copy from nobody", never: worst}, nil
-			}
-		} else {
+		switch {
+		case it.State == nil || it.Role == "SLAVE":
 			delete(w.gone, it.Broker)
+		case it.Addr == nil:
+			master = "no master of " + it.Broker + " is registered"
+			if w.goneFor(it.Broker) >= lostFor {
+				return look{value: "its slaves copy from nobody", never: master}, nil
+			}
+		default: // frozen, or not to be reached from here: that may heal
+			delete(w.gone, it.Broker)
+			master = "the master of " + it.Broker + " does not answer" + reasonAt(r, *it.Addr)
 		}
 		links := it.Connections
 		if it.Role == "SLAVE" && it.State != nil {
@@ -411,19 +422,50 @@ func (w *haWait) see(ctx context.Context) (look, error) {
 				}
 			}
 			if never := w.hopeless(name, &links[i]); never != "" {
-				return look{value: worst, never: never}, nil
+				return w.never(worst, name, never), nil
 			}
 		}
 	}
-	for name := range w.slaves {
-		if !present[name] {
-			return look{value: worst, never: name + " has left the cluster"}, nil
+	for name, t := range w.slaves {
+		if present[name] {
+			continue
+		}
+		if t.lost.IsZero() {
+			t.lost = time.Now()
+			w.slaves[name] = t
+		}
+		if worst, total = name+hasLeft, total+1; time.Since(t.lost) >= lostFor {
+			return w.never("", name, worst), nil
 		}
 	}
 	if total == 0 {
 		return look{value: "no slave is registered", never: "there is no slave"}, nil
 	}
+	if master != "" {
+		worst = master // that the slaves' gaps are not known is for that
+	}
 	return w.settle(worst, total), nil
+}
+
+const hasLeft = " has left the cluster"
+
+// never is a look after which no waiting helps. Who left is to be waited for first.
+func (w *haWait) never(worst, name, why string) look {
+	l := look{value: worst, never: why}
+	if why == name+hasLeft {
+		l.try = "mqctl wait broker " + name + " --ready"
+	}
+	return l
+}
+
+// reasonAt is why nobody answered at addr.
+func reasonAt(r *result, addr string) string {
+	for i := range r.errors {
+		if r.errors[i].Addr == addr {
+			return ": " + r.errors[i].Text
+		}
+	}
+	return ""
 }
 
 // goneFor is how long something has been away.
@@ -447,9 +489,9 @@ func (w *haWait) away(ctx context.Context, err error) (look, error) {
 		return look{value: text}, nil
 	}
 	if errors.As(err, &missing) {
-		return look{value: text, never: w.c.str("broker") + " has left the cluster"}, nil
+		return w.never(text, w.c.str("broker"), w.c.str("broker")+hasLeft), nil
 	}
-	return look{never: text}, nil
+	return look{value: text}, nil
 }
 
 // settle counts how long everything has been within the limits.
@@ -471,7 +513,7 @@ func (w *haWait) settle(worst string, slaves int) look {
 func (w *haWait) hopeless(name string, k *haConnection) string {
 	t := w.slaves[name]
 	defer func() { w.slaves[name] = t }()
-	if brokenStates[k.State] {
+	if brokenStates[k.State] && !k.uncompared {
 		why := name + " is " + k.stateText()
 		if k.Why != nil {
 			why += ": " + *k.Why
@@ -493,9 +535,7 @@ func (w *haWait) hopeless(name string, k *haConnection) string {
 	}
 	switch {
 	case k.lost:
-		return name + " has left the cluster"
-	case k.State == stateUnreachable:
-		return name + " does not answer and is not connected"
+		return name + hasLeft
 	case k.GapBytes != nil && *k.GapBytes > *t.gap:
 		return fmt.Sprintf("%s is not connected and its gap grows: %d bytes", name, *k.GapBytes)
 	}

@@ -52,7 +52,8 @@ type haConnection struct {
 	Why            *string `json:"why"`
 	Copy           *haCopy `json:"copy"`
 
-	lost bool // not registered, and not connected any more
+	lost       bool // not registered, and not connected any more
+	uncompared bool // longer than its master, and does not know yet what that means
 }
 
 // States of a slave that mqctl itself finds; the others are the brokers' own:
@@ -426,8 +427,16 @@ func (k *haConnection) fromEnds(ctx context.Context, c *call, g *haGroup, s *adm
 		}
 	}
 	k.GapBytes, k.GapSource = ptr(*theirs-*mine), "RUNTIME_DIFF"
-	if *mine > *theirs {
-		k.State, k.Why = stateAhead, ptr(aheadSentence(*mine-*theirs))
+	switch more := *mine - *theirs; {
+	case more <= 0:
+	case s.Value.own == nil:
+		k.State, k.Why = stateAhead, ptr(aheadSentence(more))
+	case !brokenStates[k.State]: // one of ours compares the logs itself; a former master then cuts what only it has
+		why := fmt.Sprintf("it holds %d bytes more than its master, and has not compared the two logs yet", more)
+		if k.Why != nil {
+			why += ": " + *k.Why
+		}
+		k.State, k.Why, k.uncompared = stateAhead, &why, true
 	}
 }
 

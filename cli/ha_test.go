@@ -191,7 +191,7 @@ func TestHAOfApache(t *testing.T) {
 	f.add("127.0.0.3", "a", 3, 300, nil)
 	out, errs := f.mq(7, "ha", "status", "--max-gap", "1GiB", "-o", "json")
 	has(t, out, `"gapBytes": -100`, `"state": "AHEAD"`, "it holds 100 bytes more than its master")
-	has(t, errs, "a/3 is not within the limit")
+	has(t, errs, "a/1 is not within the limit", "it is ahead; the same: a/2, a/3")
 	out, _ = f.mq(0, "stats", "offsets", "-o", "csv", "--fields", "brokerId,gapBytes,inSync,gapSource", "--no-headers")
 	has(t, out, "3,-100,false,HA_STATUS\n", "1,-60805,false,RUNTIME_DIFF\n")
 
@@ -352,7 +352,70 @@ func TestWaitSlaveLeaves(t *testing.T) {
 		f.hide(copying.addr)
 	})
 	_, errs := f.mq(7, "wait", "ha", "--max-gap", "10", "--for", "60s")
-	has(t, errs, "a/2 has left the cluster")
+	has(t, errs, "a/2 has left the cluster", "mqctl wait broker a/2 --ready")
+}
+
+// TestWaitGoesOn: what heals by itself does not end a wait: a former master that has not
+// compared its longer log yet, brokers that are silent, a slave that is missing in one look.
+func TestWaitGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(f *fakeCluster, master, copying *fakeBroker)
+		heal func(f *fakeCluster, master, copying *fakeBroker)
+		is   string // while it lasts
+	}{
+		"a longer log": {func(_ *fakeCluster, master, copying *fakeBroker) {
+			master.set(func() { master.own.Slaves = master.own.Slaves[:1] })
+			copying.set(func() { copying.own.Max, copying.own.Following.State = 9100, "CONNECTING" })
+		}, func(_ *fakeCluster, master, copying *fakeBroker) {
+			copying.set(func() { copying.own.Max, copying.own.Following.State = 9000, "SYNCING" })
+			master.set(func() {
+				master.own.Slaves = append(master.own.Slaves[:1:1], body.InspectHASlave{BrokerID: 2, Addr: "127.0.0.1:2", Acked: 9000, State: "SYNCING", InSync: true})
+			})
+		}, "it holds 100 bytes more than its master, and has not compared the two logs yet"},
+		"one look without a slave": {func(f *fakeCluster, master, copying *fakeBroker) {
+			master.set(func() { master.own.Slaves = master.own.Slaves[:1] })
+			f.hide(copying.addr)
+		}, func(f *fakeCluster, master, copying *fakeBroker) {
+			f.unhide(copying.addr)
+			master.set(func() {
+				master.own.Slaves = append(master.own.Slaves[:1:1], body.InspectHASlave{BrokerID: 2, Addr: "127.0.0.1:2", Acked: 9000, State: "SYNCING", InSync: true})
+			})
+		}, "a/2 has left the cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCluster(t)
+			master, _, copying := ours(f)
+			f.afterLooks(4, func() { c.set(f, master, copying) }, func() { c.heal(f, master, copying) })
+			out, _ := f.mq(0, "wait", "ha", "--max-gap", "100", "--for", "60s", "-o", "json")
+			has(t, out, `"reached": true`)
+			if name == "a longer log" {
+				c.set(f, master, copying)
+				_, errs := f.mq(5, "wait", "ha", "--max-gap", "100", "--for", "10s")
+				has(t, errs, "[NOT_REACHED]", "a/2: it is ahead", c.is)
+				copying.set(func() { copying.own.Following.State, copying.own.Following.Why = "AHEAD", "promote this broker" })
+				_, errs = f.mq(7, "wait", "ha", "--max-gap", "100", "--for", "60s")
+				has(t, errs, "[NEVER]", "a/2 is ahead: promote this broker")
+			}
+		})
+	}
+}
+
+// TestWaitSilentMaster: a master that is registered and does not answer may do so again, and the
+// sentence says how it was asked; a look that the end of the time cut off says nothing.
+func TestWaitSilentMaster(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t)
+	master, _, _ := ours(f)
+	f.afterLooks(4, func() {
+		master.set(func() {
+			for _, code := range []int{remoting.ReqGetBrokerRuntimeInfo, remoting.ReqGetBrokerConfig} {
+				master.more[code] = func(r *remoting.Request) { r.Reply(remoting.CodeSystemError, "busy with something", nil, nil) }
+			}
+		})
+	})
+	_, errs := f.mq(5, "wait", "ha", "--max-gap", "10", "--for", "12s")
+	has(t, errs, "[NOT_REACHED]", "the master of a does not answer: ", "busy with something")
 }
 
 // TestWaitEndsEarly: what was asked for by name leaves, or nobody is left to copy from.
@@ -368,7 +431,7 @@ func TestWaitEndsEarly(t *testing.T) {
 			f.hide(f.brokers[1].addr)
 			f.hide(f.brokers[2].addr)
 		}, []string{"[NEVER]"}},
-		"master": {nil, func(f *fakeCluster, master, _ *fakeBroker) { f.hide(master.addr) }, []string{"the master of a does not answer", "its slaves copy from nobody"}},
+		"master": {nil, func(f *fakeCluster, master, _ *fakeBroker) { f.hide(master.addr) }, []string{"no master of a is registered", "its slaves copy from nobody", "[NEVER]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
