@@ -126,6 +126,9 @@ type Config struct {
 	configuredID int64     // brokerId without role.json
 }
 
+// ConfiguredID is brokerId as it was configured, whatever a change of roles made of it.
+func (c *Config) ConfiguredID() int64 { return c.configuredID }
+
 // LoadConfig reads and checks a configuration. Its error is ConfigErrors.
 func LoadConfig(in ConfigInput) (*Config, error) {
 	c := &Config{File: in.File, in: in, values: map[string]*Setting{}}

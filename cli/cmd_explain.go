@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,8 +39,14 @@ func explainCommand() *command {
 	}
 }
 
-// explainView shows settings as sentences on a terminal.
+// explainView shows settings as sentences on a terminal, and what they mean in a row too.
 func explainView(v view) view {
+	v.columns = slices.Clone(v.columns)
+	for i := range v.columns {
+		if v.columns[i].field == "text" {
+			v.columns[i].wide = false
+		}
+	}
 	v.people = func(p *printer, r *result) {
 		for i, item := range r.items {
 			it := item.(configKeyItem)

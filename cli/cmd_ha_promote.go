@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,8 @@ type switching struct {
 	master *body.RoleStatus // nil: none answers
 	target *body.RoleStatus
 	known  []*body.RoleStatus
-	absent []error // of registered brokers that gave no status
+	before map[string]string // how the brokers were called before the change, by address
+	absent []error           // of registered brokers that gave no status
 	epoch  int64
 	claim  claim
 	undo   []func(ctx context.Context)
@@ -124,11 +126,12 @@ func (s *switching) role(ctx context.Context, addr string, step admin.RoleStep) 
 	return s.a.Role(ctx, addr, step)
 }
 
-// item begins a step.
+// item begins a step. Its target has the name that it had before the change, in
+// every step: with the roles the ids change in the middle of it.
 func (s *switching) item(step string, of *body.RoleStatus) (*roleItem, func(state, detail string, args ...any)) {
 	it := &roleItem{Step: step, Target: s.name, State: stateFailed}
 	if of != nil {
-		it.Target = roleTarget(of)
+		it.Target = cmp.Or(s.before[of.Addr], roleTarget(of))
 	}
 	begun := time.Now()
 	s.r.add(it)
@@ -240,7 +243,9 @@ func (s *switching) addresses(ctx context.Context) ([]string, error) {
 
 // choose tells master and target apart.
 func (s *switching) choose() error {
+	s.before = map[string]string{}
 	for _, st := range s.known {
+		s.before[st.Addr] = roleTarget(st)
 		if st.Role != slaveRole && (s.master == nil || st.Epoch > s.master.Epoch) {
 			s.master = st
 		}
@@ -334,7 +339,11 @@ func (s *switching) planned(ctx context.Context) (*result, error) {
 	done(stateDone, "master %s at %s, epoch %d; new epoch %d", roleTarget(s.master), s.master.Addr, s.master.Epoch, s.epoch)
 	if s.c.dryRun() {
 		for _, step := range []string{"catch-up", "fence", "gap", "metadata", "demote", "promote", "routes"} {
-			_, done := s.item(step, s.target)
+			at := s.target
+			if step == "fence" || step == "demote" {
+				at = s.master
+			}
+			_, done := s.item(step, at)
 			done(stateSkipped, "dry run")
 		}
 		return s.r, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -306,6 +307,9 @@ func (c *call) haOnce(ctx context.Context) (*result, error) {
 			name := it.Broker + "/" + strconv.FormatInt(a.BrokerID, 10)
 			r.warn(warning("LOG_SET_ASIDE", name, "messages that only %s at %s had were cut off its log and kept there in %s; this is said until that is removed", name, a.Addr, a.File))
 		}
+		if !alone && !g.answers() {
+			r.warnMasterless(g)
+		}
 		if g.answers() && g.master.Value.blind() {
 			r.warn(warning("HA_STATUS_MISSING", g.master.Target.String(), "%s does not answer request 907; gaps are computed from commit log offsets", g.master.Target))
 		}
@@ -321,6 +325,19 @@ func (c *call) haOnce(ctx context.Context) (*result, error) {
 	}
 	r.totals = t
 	return r, nil
+}
+
+// warnMasterless says what helps where no master answers and a slave does.
+func (r *result) warnMasterless(g *haGroup) {
+	i := slices.IndexFunc(g.slaves, func(s *admin.Result[haReplica]) bool { return s.Err == nil && s.Value.own != nil })
+	if i < 0 {
+		return
+	}
+	t := g.slaves[i].Target
+	m := warning("NO_MASTER", g.name, "no master of %s answers: its slaves serve reads, and sends fail", g.name)
+	m.offer("start the master again")
+	m.offer(fmt.Sprintf("mqctl ha promote %s --id %d --force --dry-run", g.name, t.ID))
+	r.warn(m)
 }
 
 // haItemOf is the item of one broker name; nil when there is nothing to tell.
@@ -472,7 +489,9 @@ func printHA(p *printer, r *result) {
 		}
 		p.printf("\n")
 		p.rows(haColumns, rows)
-		p.haSentences(it)
+		for _, l := range p.haSentences(it) {
+			p.printf("%s\n", l)
+		}
 	}
 }
 
@@ -505,13 +524,13 @@ func (p *printer) haHead(it *haItem) []string {
 	return append(head, p.now.Format("15:04:05"))
 }
 
-func (p *printer) haSentences(it *haItem) {
+func (p *printer) haSentences(it *haItem) (lines []string) {
 	say := func(name string, why *string, cp *haCopy) {
 		if cp != nil {
-			p.printf("%s: copied %s of %s\n", name, p.style.cell(cp.DoneBytes, asBytes), p.style.cell(cp.ToOffset-cp.FromOffset, asBytes))
+			lines = append(lines, fmt.Sprintf("%s: copied %s of %s", name, p.style.cell(cp.DoneBytes, asBytes), p.style.cell(cp.ToOffset-cp.FromOffset, asBytes)))
 		}
 		if why != nil {
-			p.printf("%s: %s\n", name, oneLine(*why))
+			lines = append(lines, name+": "+oneLine(*why))
 		}
 	}
 	for i := range it.Connections {
@@ -524,13 +543,23 @@ func (p *printer) haSentences(it *haItem) {
 	if it.Role == "SLAVE" {
 		say(fmt.Sprintf("%s/%d", it.Broker, it.BrokerID), it.Why, it.Copy)
 	}
+	return lines
 }
 
-// pipeHA is one row a slave.
+// pipeHA is one row a slave. What is more than a row, the reasons, goes to stderr, so
+// that every line of stdout has the same words.
 func pipeHA(p *printer, r *result) {
 	var rows []any
 	for _, item := range r.items {
-		rows = append(rows, p.rowsOf(item.(*haItem))...)
+		it := item.(*haItem)
+		rows = append(rows, p.rowsOf(it)...)
+		lines := p.haSentences(it)
+		if len(lines) == 0 || p.silent || p.watching {
+			continue
+		}
+		for _, l := range append([]string{strings.Join(p.haHead(it), "   ")}, lines...) {
+			fmt.Fprintf(p.err, "note    %s\n", l)
+		}
 	}
 	columns := haColumns
 	if p.watching {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func newDesired() *desired {
 
 // noFile is the error of an input file that is not there.
 func noFile(path string) *Message {
-	return fail(ExitBadConfig, "FILE_NOT_FOUND", "there is no file %s", path)
+	return fail(ExitBadConfig, "FILE_NOT_FOUND", "there is no file %s", path).try("ls -l " + shellWord(filepath.Dir(path)))
 }
 
 // unreadable is the error of an input file that cannot be opened.

@@ -126,7 +126,7 @@ func TestInputFileMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"debug analyse ", "shell ", "broker logs --file ", "plan -f ", "offset import --file ", "store import " + store + " --file ", "dumpCompactionLog -f ", "message send t --file ", "user create u --password-file "} {
-		checkHints(t, []hint{{line + none, ExitBadConfig, []string{"there is no file " + none, "FILE_NOT_FOUND", "\ntry     "}, nil}})
+		checkHints(t, []hint{{line + none, ExitBadConfig, []string{"there is no file " + none, "FILE_NOT_FOUND", "\ntry     ls -l " + filepath.Dir(none)}, nil}})
 	}
 }
 

@@ -151,7 +151,7 @@ func notStore(dir string, err error) error {
 	case errors.As(err, &no):
 		return fail(ExitNotFound, "NO_STORE", "%v", no).because("the folder of storePathRootDir is expected").try("mqctl broker list --local")
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(ExitNotFound, "NO_STORE", "there is no folder %s", dir).try("mqctl broker list --local")
+		return fail(ExitNotFound, "NO_STORE", "there is no folder %s", dir).because("the folder of storePathRootDir is expected").try("mqctl broker list --local")
 	case errors.Is(err, fs.ErrPermission):
 		return fail(ExitDenied, "DENIED", "%v", err).because("the folder belongs to the broker's user").try("run as that user")
 	}

@@ -331,6 +331,12 @@ type importPlan struct {
 // importTarget learns the sizes of the store's files.
 func (c *call) importTarget() (*importPlan, error) {
 	s, err := c.openStore(nil)
+	var m *Message
+	if errors.As(err, &m) && m.Code == "NO_STORE" {
+		dir := shellWord(c.arg(0))
+		m.Why, m.Try = "messages are imported into the store of a stopped broker, which makes the folder at its first start", nil
+		return nil, m.try("mqctl broker start --store "+dir+" --detach", "mqctl broker stop --store "+dir, "the same command again")
+	}
 	if err != nil {
 		return nil, err
 	}

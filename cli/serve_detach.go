@@ -23,7 +23,7 @@ import (
 func detach(ctx context.Context, c *call, cfg *broker.Config) (*result, error) {
 	name := cfg.Value("log.file")
 	if name == "" {
-		name = filepath.Join(stateDir(c.io.Env), fmt.Sprintf("%s-%s.log", cfg.Value("brokerName"), cfg.Value("brokerId")))
+		name = filepath.Join(stateDir(c.io.Env), fmt.Sprintf("%s-%d.log", cfg.Value("brokerName"), cfg.ConfiguredID())) // the id of now changes with the roles
 	}
 	line, err := c.launch(ctx, name)
 	if err != nil {
@@ -36,7 +36,11 @@ func detach(ctx context.Context, c *call, cfg *broker.Config) (*result, error) {
 	if c.p.format == "json" || c.p.format == "jsonl" {
 		return &result{raw: line}, nil
 	}
-	fmt.Fprintf(c.io.Err, "broker %s/%d is ready at %s   pid %d   log %s\n", it.Broker, it.BrokerID, it.Addr, it.Pid, name)
+	was := ""
+	if id := cfg.ConfiguredID(); id != it.BrokerID {
+		was = fmt.Sprintf(" (configured as %s/%d: its log keeps that name)", it.Broker, id)
+	}
+	fmt.Fprintf(c.io.Err, "broker %s/%d is ready at %s   pid %d   log %s%s\n", it.Broker, it.BrokerID, it.Addr, it.Pid, name, was)
 	if len(it.Namesrv) > 0 {
 		fmt.Fprintf(c.io.Err, "next   mqctl -n %s cluster list   or   mqctl broker stop %s/%d\n", it.Namesrv[0], it.Broker, it.BrokerID)
 	}

@@ -163,7 +163,11 @@ func runUse(_ context.Context, s *Session, words []string, _ Streams) (int, erro
 	case len(words) == 3 && words[1] == "group":
 		s.focus.Group = words[2]
 	default:
-		return s.misused(words)
+		code, err := s.misused(words)
+		if len(words) == 2 && words[1] != "broker" && words[1] != "group" {
+			s.say("try     use broker %s   or   use group %s", Quote(words[1]), Quote(words[1]))
+		}
+		return code, err
 	}
 	if s.watcher != nil {
 		s.watcher.settings(s.streams())
