@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -214,6 +215,7 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 	if len(problems) == 0 {
 		next.recomputeDefaults()
 		next.checkTogether(&problems)
+		c.checkRoot(next, changed, &problems)
 	}
 	if len(problems) > 0 {
 		for _, p := range problems {
@@ -222,6 +224,23 @@ func (c *Config) with(entries []entry) (next *Config, changed []string, err erro
 		return nil, nil, &remoting.Error{Code: remoting.CodeInvalidParameter, Remark: strings.ReplaceAll(problems.Error(), "\n", "; ")}
 	}
 	return next, changed, nil
+}
+
+// checkRoot refuses a change after which a restart would look for the store elsewhere: its
+// folder is named after the broker where nobody gave it.
+func (c *Config) checkRoot(next *Config, changed []string, problems *ConfigErrors) {
+	root := next.values["storePathRootDir"]
+	if root.Origin.Kind != "default" {
+		return
+	}
+	for _, key := range []string{"brokerName", "brokerId"} {
+		if slices.Contains(changed, key) && next.defaultRoot() != root.Value {
+			*problems = append(*problems, &ConfigError{Key: key,
+				Why: fmt.Sprintf("the store %s is named after it, and a restart would begin with an empty one", root.Value),
+				Try: "give the folder by itself first, as storePathRootDir in the configuration or with --store"})
+			return
+		}
+	}
 }
 
 // remark tells what the changed keys need to act. saved: changes are kept in

@@ -88,13 +88,14 @@ func (c *call) await(ctx context.Context, it *waitItem, see func(ctx context.Con
 	limit := c.duration("for")
 	until, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	end, _ := until.Deadline() // which requests may notice before until does
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
 	told, trouble := begin, ""
 	for first := true; ; first = false {
 		now, err := see(until)
 		it.Millis = time.Since(begin).Milliseconds()
-		if until.Err() != nil && (err != nil || !now.reached) { // who was being asked when the time was over could not answer
+		if (until.Err() != nil || !time.Now().Before(end)) && (err != nil || !now.reached) { // who was being asked when the time was over could not answer
 			return c.waitOver(ctx, r, it, trouble, limit)
 		}
 		if err != nil && first {
