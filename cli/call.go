@@ -39,6 +39,7 @@ type call struct {
 	begun   time.Time
 	client  *admin.Client
 	memo    memo
+	slaves  standIns
 	tracing sync.Mutex
 	ctx     context.Context //nolint:containedctx // of the run, for questions: Ctrl-C ends them
 

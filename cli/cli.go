@@ -148,6 +148,7 @@ func (c *call) handle(ctx context.Context) (*result, error) {
 func (c *call) finish(ctx context.Context, r *result, err error) int {
 	code := ExitOK
 	c.noteOthers(r)
+	c.sayStandIns(r)
 	if err == nil && r.streamed && deadlineOver(ctx) {
 		err = fail(ExitTimeout, "DEADLINE", "the deadline is over")
 	}
@@ -160,6 +161,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		code = m.ExitCode
 		if r == nil {
 			r = &result{}
+			c.sayStandIns(r)
 		}
 		r.errors = append(r.errors, *m)
 		r.complete(c.name())

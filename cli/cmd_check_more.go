@@ -302,7 +302,7 @@ func (c *call) groupLag(ctx context.Context, r *result, group, inTopic string) (
 	}
 	r.cluster = clusterOf(targets)
 	sum, found, model := int64(0), false, ""
-	for _, res := range eachRead(ctx, c, r, targets, c.progressAt(group, inTopic)) {
+	for _, res := range eachRead(ctx, c, targets, c.progressAt(group, inTopic)) {
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue

@@ -462,7 +462,7 @@ func runOffsetExport(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets)}
-	for _, res := range eachRead(ctx, c, r, c.identify(ctx, targets), func(ctx context.Context, t admin.Target) ([]offsetItem, error) {
+	for _, res := range eachRead(ctx, c, c.identify(ctx, targets), func(ctx context.Context, t admin.Target) ([]offsetItem, error) {
 		return c.offsetsAt(ctx, t, group, c.str("topic"))
 	}) {
 		if res.Err != nil {

@@ -126,7 +126,7 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 	totals := lagTotals{}
 	seen := map[string]bool{}
 	lag, inflight := int64(0), int64(0)
-	for _, res := range eachRead(ctx, c, r, targets, c.progressAt(group, c.str("topic"))) {
+	for _, res := range eachRead(ctx, c, targets, c.progressAt(group, c.str("topic"))) {
 		if res.Err != nil {
 			r.failed(c.at(res.Err, res.Target))
 			continue

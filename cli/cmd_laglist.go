@@ -71,7 +71,7 @@ func (c *call) groupLines(ctx context.Context, r *result, keep func(string) bool
 	r.cluster = clusterOf(targets)
 	lines := map[string]*groupLine{}
 	var asks []groupAsk
-	for _, g := range eachRead(ctx, c, r, targets, c.heldAt) {
+	for _, g := range eachRead(ctx, c, targets, c.heldAt) {
 		if g.Err != nil {
 			r.failed(c.at(g.Err, g.Target))
 			continue

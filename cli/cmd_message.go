@@ -167,7 +167,7 @@ func (c *call) query(ctx context.Context, q admin.Query) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets)}
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) ([]admin.Message, error) {
+	for _, res := range eachRead(ctx, c, targets, func(ctx context.Context, t admin.Target) ([]admin.Message, error) {
 		return c.client.QueryMessages(ctx, t.Addr, q)
 	}) {
 		if res.Err != nil {
@@ -334,10 +334,13 @@ func (c *call) messageAtPlace(ctx context.Context, topic, broker string, queue i
 		if t.Broker != broker {
 			continue
 		}
-		p, err := c.client.Pull(ctx, t.Addr, admin.Pull{Topic: topic, Broker: broker, QueueID: queue, Offset: offset, Max: 1})
-		if err != nil {
-			return nil, c.at(err, t)
+		res := eachRead(ctx, c, []admin.Target{t}, func(ctx context.Context, t admin.Target) (*admin.Pulled, error) {
+			return c.client.Pull(ctx, t.Addr, admin.Pull{Topic: topic, Broker: broker, QueueID: queue, Offset: offset, Max: 1})
+		})[0]
+		if res.Err != nil {
+			return nil, c.at(res.Err, t)
 		}
+		p := res.Value
 		for i := range p.Messages {
 			if p.Messages[i].QueueOffset == offset {
 				return &result{cluster: t.Cluster, items: []any{messageOf(&p.Messages[i], broker)}, done: 1}, nil

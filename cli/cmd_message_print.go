@@ -252,7 +252,7 @@ func (c *call) readersBy(ctx context.Context, topic, routeOf string, keep func(t
 		return nil, err
 	}
 	var out []*reader
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
+	for _, res := range eachRead(ctx, c, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
 		return c.client.TopicStats(ctx, t.Addr, topic)
 	}) {
 		if res.Err != nil {

@@ -93,7 +93,7 @@ func (c *call) readers(ctx context.Context, topic string) ([]*reader, error) {
 		return nil, err
 	}
 	var out []*reader
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
+	for _, res := range eachRead(ctx, c, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
 		return c.client.TopicStats(ctx, t.Addr, topic)
 	}) {
 		if res.Err != nil {
@@ -221,6 +221,7 @@ func tagFits(m *admin.Message, expression string) bool {
 // follow prints what came and then waits for more at every queue until the user
 // interrupts, which is the normal end.
 func (c *call) follow(ctx context.Context, r *result, topic string, readers []*reader) (*result, error) {
+	c.sayStandIns(r)
 	if err := c.p.print(r); err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (c *call) trafficOf(ctx context.Context, topic string) ([]trafficItem, erro
 	if err != nil {
 		return nil, err
 	}
-	targets := route.Targets(true)
+	targets := c.routeMasters(ctx, route)
 	base := trafficItem{Topic: topic}
 	groups := map[string]*trafficItem{}
 	for _, t := range targets {

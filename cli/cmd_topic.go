@@ -184,7 +184,7 @@ func (c *call) topicLine(ctx context.Context, name string) (*topicItem, error) {
 	}
 	sort.Strings(it.Clusters)
 	groups := map[string]bool{}
-	for _, t := range route.Targets(true) {
+	for _, t := range c.routeMasters(ctx, route) {
 		if t.Addr == "" {
 			continue
 		}

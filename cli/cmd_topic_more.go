@@ -126,7 +126,7 @@ func (c *call) queueOf(ctx context.Context, topic string) (admin.Target, int32, 
 		if err != nil {
 			return admin.Target{}, 0, err
 		}
-		if found := route.Targets(true); len(found) > 0 {
+		if found := c.routeMasters(ctx, route); len(found) > 0 {
 			return found[0], int32(n), nil
 		}
 	}

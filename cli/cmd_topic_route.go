@@ -180,7 +180,7 @@ func runTopicStatus(ctx context.Context, c *call) (*result, error) {
 	}
 	r := &result{cluster: clusterOf(targets)}
 	t := topicStatusTotals{}
-	for _, res := range admin.Each(ctx, c.client, 0, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
+	for _, res := range eachRead(ctx, c, targets, func(ctx context.Context, t admin.Target) (*admin.TopicStats, error) {
 		return c.client.TopicStats(ctx, t.Addr, name)
 	}) {
 		if res.Err != nil {
@@ -233,7 +233,7 @@ func (c *call) routeTargets(ctx context.Context, name string) ([]admin.Target, e
 	}
 	wantBroker, _, _ := strings.Cut(c.str("broker"), "/")
 	var out []admin.Target
-	for _, t := range route.Targets(true) {
+	for _, t := range c.routeMasters(ctx, route) {
 		if wantBroker != "" && t.Broker != wantBroker || c.str("cluster") != "" && t.Cluster != c.str("cluster") {
 			continue
 		}

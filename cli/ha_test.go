@@ -570,11 +570,25 @@ func TestSlaveAnswersForItsMaster(t *testing.T) {
 			reply(r, map[string]any{"subscriptionGroupTable": map[string]any{"g": map[string]any{"groupName": "g"}}, "dataVersion": map[string]int{"counter": 1}})
 		}
 	}
-	_, stop := f.add("127.0.0.1", "a", 0, 1, serve)
-	f.add("127.0.0.1", "a", 1, 1, serve)
-	out, _ := f.mq(0, "group", "lag", "g", "-o", "json")
+	stats := func(b *fakeBroker) {
+		serve(b)
+		b.more[remoting.ReqGetTopicStatsInfo] = func(r *remoting.Request) {
+			r.Reply(remoting.CodeSuccess, "", nil, []byte(`{"offsetTable":{{"brokerName":"a","queueId":0,"topic":"t"}:{"minOffset":0,"maxOffset":10,"lastUpdateTimestamp":0}}}`))
+		}
+	}
+	master, stop := f.add("127.0.0.1", "a", 0, 1, stats)
+	slave, _ := f.add("127.0.0.1", "a", 1, 1, stats)
+	f.ns.more[remoting.ReqGetRouteInfoByTopic] = func(r *remoting.Request) {
+		reply(r, map[string]any{"queueDatas": []any{map[string]any{"brokerName": "a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}},
+			"brokerDatas": []any{map[string]any{"cluster": "C", "brokerName": "a", "brokerAddrs": map[string]any{"0": master.addr, "1": slave.addr}}}})
+	}
+	out, _ := f.mq(0, "topic", "status", "t", "-o", "json")
+	has(t, out, `"maxOffset": 10`, `!SLAVE_ANSWERED`)
+	out, _ = f.mq(0, "group", "lag", "g", "-o", "json")
 	has(t, out, `"source": "MASTER"`, `"lag": 7`)
 	stop()
+	out, _ = f.mq(0, "topic", "status", "t", "-o", "json") // it is registered still
+	has(t, out, `"maxOffset": 10`, `"code": "SLAVE_ANSWERED"`, `"target": "a/1"`)
 	for _, args := range [][]string{{"group", "lag", "g", "-o", "json"}, {"offset", "list", "g", "-o", "json"}, {"stats", "lag", "-o", "json"}} {
 		out, _ = f.mq(0, args...)
 		has(t, out, `"code": "SLAVE_ANSWERED"`)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"mqctl/cli/admin"
 )
@@ -65,8 +67,8 @@ func (c *call) masterOf(ctx context.Context, t admin.Target) (master admin.Targe
 
 // eachRead asks masters; where one is gone, its slaves in the order of their
 // ids, since they have the same data but for what was not copied yet. The
-// target of such a result is the slave's, and r is told.
-func eachRead[T any](ctx context.Context, c *call, r *result, targets []admin.Target,
+// target of such a result is the slave's, and it is said.
+func eachRead[T any](ctx context.Context, c *call, targets []admin.Target,
 	f func(ctx context.Context, t admin.Target) (T, error)) []admin.Result[T] {
 	out := admin.Each(ctx, c.client, 0, targets, f)
 	var view *admin.Cluster
@@ -90,14 +92,65 @@ func eachRead[T any](ctx context.Context, c *call, r *result, targets []admin.Ta
 			if err != nil {
 				continue
 			}
-			m := warning("SLAVE_ANSWERED", slave.String(), "the master of %s does not answer; the figures come from its slave %s", g.Name, slave)
-			m.reason("%s; what the slave had not copied yet is missing", asMessage(c.explain(out[i].Err)).Text)
-			r.warn(m)
+			c.stoodIn(slave, asMessage(c.explain(out[i].Err)).Text)
 			out[i] = admin.Result[T]{Target: slave, Value: v}
 			break
 		}
 	}
 	return out
+}
+
+// standIns are the slaves that answered in the place of their masters.
+type standIns struct {
+	mu   sync.Mutex
+	said []Message
+}
+
+// stoodIn notes that a slave is asked in the place of its master.
+func (c *call) stoodIn(slave admin.Target, why string) {
+	m := warning("SLAVE_ANSWERED", slave.String(), "the master of %s does not answer; the figures come from its slave %s", slave.Broker, slave)
+	m.reason("%s; what the slave had not copied yet is missing", why)
+	c.slaves.mu.Lock()
+	defer c.slaves.mu.Unlock()
+	if !slices.ContainsFunc(c.slaves.said, func(have Message) bool { return have.Target == m.Target }) {
+		c.slaves.said = append(c.slaves.said, m)
+	}
+}
+
+// sayStandIns moves what was noted to the result.
+func (c *call) sayStandIns(r *result) {
+	if r == nil {
+		return
+	}
+	c.slaves.mu.Lock()
+	defer c.slaves.mu.Unlock()
+	r.warnings = append(r.warnings, c.slaves.said...)
+	c.slaves.said = nil
+}
+
+// routeMasters are the masters of a route. A nameserver shows a slave in the place of a
+// master that is gone, and takes w from the topic there: that is noted, and its own id given.
+func (c *call) routeMasters(ctx context.Context, route *admin.Route) []admin.Target {
+	targets := route.Targets(true)
+	var view *admin.Cluster
+	for i, t := range targets {
+		if t.Addr == "" || !slices.ContainsFunc(route.Queues, func(q admin.RouteQueues) bool { return q.Broker == t.Broker && q.Perm&2 == 0 }) {
+			continue
+		}
+		if view == nil {
+			var err error
+			if view, err = c.client.Cluster(ctx); err != nil {
+				return targets
+			}
+		}
+		for id, addr := range view.Brokers[t.Broker].Addrs {
+			if id > 0 && addr == t.Addr && view.Brokers[t.Broker].Master() == "" {
+				targets[i].ID = id
+				c.stoodIn(targets[i], "no master of "+t.Broker+" is registered")
+			}
+		}
+	}
+	return targets
 }
 
 // gone reports whether a broker cannot be reached, which its slave may stand in for.

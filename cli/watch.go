@@ -33,6 +33,7 @@ func (c *call) watch(ctx context.Context, once func(context.Context) (*result, e
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		c.sayStandIns(r)
 		if err := w.show(r, err); err != nil {
 			return nil, err
 		}
