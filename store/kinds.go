@@ -15,13 +15,13 @@ import (
 // knows what was there, and the name is needed: a start is refused.
 type WrongKind struct {
 	Path   string
-	Folder bool // it is a folder
+	Folder bool // it is a folder, or a pipe or device
 }
 
 // String says what is wrong with it.
 func (w WrongKind) String() string {
 	if w.Folder {
-		return "is a folder, but only a file can have this name here"
+		return "is a folder (or a pipe or device), but only a file can have this name here"
 	}
 	return "is a file, but only a folder can have this name here"
 }

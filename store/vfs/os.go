@@ -102,10 +102,10 @@ func (OS) Split(dir string) (dirs, others []string, err error) {
 	}
 	dirs = make([]string, 0, len(list))
 	for _, d := range list {
-		is := d.IsDir()
+		is := noFile(d.Type())
 		if d.Type()&fs.ModeSymlink != 0 {
 			info, err := os.Stat(dir + string(os.PathSeparator) + d.Name())
-			is = err == nil && info.IsDir()
+			is = err == nil && noFile(info.Mode())
 		}
 		if is {
 			dirs = append(dirs, d.Name())
@@ -116,8 +116,12 @@ func (OS) Split(dir string) (dirs, others []string, err error) {
 	return dirs, others, nil
 }
 
+// noFile says that something is a folder, or what nobody can read as a file: opening a
+// pipe waits for a writer.
+func noFile(m fs.FileMode) bool { return m.Type() != 0 && m.Type() != fs.ModeSymlink }
+
 func entryOf(name string, info fs.FileInfo) Entry {
-	return Entry{Name: name, Size: info.Size(), Dir: info.IsDir(), ModMillis: info.ModTime().UnixMilli()}
+	return Entry{Name: name, Size: info.Size(), Dir: noFile(info.Mode()), ModMillis: info.ModTime().UnixMilli()}
 }
 
 // Stat implements FS.

@@ -109,8 +109,8 @@ type File interface {
 type Entry struct {
 	Name      string // base name
 	Size      int64  // bytes
-	Dir       bool
-	ModMillis int64 // Unix milliseconds
+	Dir       bool   // a folder, or a pipe, socket or device: no file
+	ModMillis int64  // Unix milliseconds
 }
 
 // Usage is what a disk holds, in bytes. Avail is what an ordinary user may
