@@ -53,7 +53,7 @@ func TestPromote(t *testing.T) {
 	p.slave.start()
 	p.master.start()
 	until(t, 20*time.Second, "slave in sync after the restart", func() bool { return p.inSync() == 1 })
-	p.mqctl(t, 0, "wait", "role", pairName+"/1", "--is", "ASYNC_MASTER", "--for", "10s")
+	p.mqctl(t, 0, "wait", "role", p.slave.addr, "--is", "ASYNC_MASTER", "--for", "10s")
 	p.sameLogs()
 }
 
