@@ -57,7 +57,7 @@ IMPORT_FAILED | What was written stays; the same command goes on where it ended.
 INTERRUPTED | Ctrl-C or a signal ended the command. | COMMAND --dry-run
 KEY_NOT_FOUND | Nameservers keep pairs of keys and values by namespaces. | mqctl kv list --namespace NAMESPACE
 MAPPING_BROKEN | The brokers' halves of the map of a static topic must fit together before it can be changed; nothing was changed. | mqctl topic route TOPIC | mqctl topic status TOPIC
-LOSS_UNKNOWN | The slave was away before its master died, so nobody can say how far the log went; nothing was changed. | bring the master back | mqctl ha promote BROKER --id N --force
+LOSS_UNKNOWN | The slave was away before its master died, or had heard nothing of it for some seconds, so nobody can say how far the log went; nothing was changed. | bring the master back | mqctl ha promote BROKER --id N --force
 MASTER_ALIVE | A forced change of roles is for a master that is gone: two masters would split the queues. | mqctl ha promote BROKER --id N --planned
 MAX_LOSS | More than --max-loss allows may be missing in the new master; nothing was changed. | bring the master back | mqctl ha promote BROKER --id N --force --max-loss BYTES
 MESSAGE_NOT_FOUND | It never was there, or retention has removed it. | mqctl topic status TOPIC | mqctl message tail TOPIC

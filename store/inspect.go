@@ -38,6 +38,14 @@ type inventory struct {
 	cut        int64     // where a cut that was under way makes the log end, -1 if none was
 }
 
+// fileOf is the size of a file of a plain or a batch queue.
+func (inv *inventory) fileOf(batch bool) int64 {
+	if batch {
+		return inv.batchFile
+	}
+	return inv.unitFile
+}
+
 type queueFiles struct {
 	topic string
 	id    int32

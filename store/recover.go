@@ -238,10 +238,7 @@ func light(q *Queue) bool { return strings.HasPrefix(q.topic, "%LMQ%") }
 // wholeFiles gives files their length: the last one, whose making was interrupted, and
 // any that was cut since.
 func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) {
-	files, whole := qf.files, r.inv.unitFile
-	if qf.batch {
-		whole = r.inv.batchFile
-	}
+	files, whole := qf.files, r.inv.fileOf(qf.batch)
 	if !slices.ContainsFunc(files, func(f segfile.Found) bool { return f.Size != whole }) {
 		return files, nil
 	}
@@ -262,10 +259,7 @@ func (r *recovery) wholeFiles(q *Queue, qf queueFiles) ([]segfile.Found, error) 
 
 // lackingFile empties a queue that lacks a file between others: it is made again.
 func (r *recovery) lackingFile(q *Queue, files []segfile.Found) error {
-	whole := r.inv.unitFile
-	if q.batch {
-		whole = r.inv.batchFile
-	}
+	whole := r.inv.fileOf(q.batch)
 	for i := 1; i < len(files); i++ {
 		missing := files[i-1].Base + whole
 		if files[i].Base == missing {

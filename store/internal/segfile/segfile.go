@@ -127,7 +127,7 @@ func CheckShort(dir string, files []Found, want, def int64) (int64, error) {
 		}
 	}
 	for _, f := range files {
-		if f.Size > whole || f.Base%whole != 0 {
+		if whole == 0 || f.Size > whole || f.Base%whole != 0 {
 			return 0, err
 		}
 	}

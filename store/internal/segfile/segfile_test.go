@@ -71,6 +71,37 @@ func TestCheckSizes(t *testing.T) {
 	}
 }
 
+func TestCheckShort(t *testing.T) {
+	f := func(sizes ...int64) []Found {
+		var out []Found
+		for i, s := range sizes {
+			out = append(out, Found{Base: int64(i) * 100, Size: s})
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		files []Found
+		want  int64
+		size  int64 // 0: refused
+		short bool
+	}{
+		{f(100, 100), 0, 100, false},
+		{f(100, 100, 30), 100, 100, false},
+		{f(100, 30, 100), 0, 100, true},
+		{f(0, 100, 100), 100, 100, true},
+		{f(30, 100), 0, 100, true},
+		{f(0, 0), 0, 0, false}, // nothing to learn the size from
+		{f(0, 0), 100, 100, true},
+		{f(100, 100), 200, 0, false}, // another size is configured than the files were made with
+		{f(100, 100), 50, 0, false},
+	} {
+		size, err := CheckShort("dir", tt.files, tt.want, 7)
+		if size != tt.size || (err == nil) != (tt.size > 0) || err == nil && Short(tt.files, size) != tt.short {
+			t.Errorf("%v with %d: %d, %v; want %d, short %v", tt.files, tt.want, size, err, tt.size, tt.short)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	m := vfs.NewMem()
 	if files, foreign, err := List(m, "/none"); len(files)+len(foreign) > 0 || err != nil {
