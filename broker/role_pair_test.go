@@ -345,15 +345,21 @@ func forcedAndBack(t *testing.T, known bool) {
 	}
 }
 
+// switchablePair is a pair that may change roles, with ten messages on both.
+func switchablePair(t *testing.T) *pair {
+	p := newPair(t)
+	p.startMaster(switchable)
+	p.startSlave(switchable)
+	p.sendBodies(0, 10)
+	p.caughtUp()
+	return p
+}
+
 // The leader of a planned change dies between demote and promote: the demoted master
 // finishes it. What the leader asks for afterwards changes nothing.
 func TestChangeIsFinished(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := newPair(t)
-		p.startMaster(switchable)
-		p.startSlave(switchable)
-		p.sendBodies(0, 10)
-		p.caughtUp()
+		p := switchablePair(t)
 		end := p.m.step(0, "step", "fence", "epoch", "1").Max
 		st := p.s.step(0, "step", "status")
 		p.m.step(0, "step", "demote", "epoch", "1", "id", "1", "master", st.Addr, "ha", st.HAAddr)
@@ -438,11 +444,7 @@ func TestMasterRoleOutlivesBoth(t *testing.T) {
 // end to the end of the connection: the time that it has been dead for does not matter.
 func TestMasterEndLag(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := newPair(t)
-		p.startMaster(switchable)
-		p.startSlave(switchable)
-		p.sendBodies(0, 10)
-		p.caughtUp()
+		p := switchablePair(t)
 		<-time.After(time.Minute) // idle: heartbeats tell the end
 		p.m.stop()
 		<-time.After(10 * time.Minute)
@@ -458,11 +460,7 @@ func TestMasterEndLag(t *testing.T) {
 // else. What it knew as a slave does not count: its state of then was SYNCING.
 func TestForcedWhileTheOldMasterRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := newPair(t)
-		p.startMaster(switchable)
-		p.startSlave(switchable)
-		p.sendBodies(0, 10)
-		p.caughtUp()
+		p := switchablePair(t)
 		promote(p.m, p.s, 1)
 		<-time.After(3 * time.Second) // the other one follows
 		promote(p.s, p.m, 2)
