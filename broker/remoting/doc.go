@@ -23,6 +23,13 @@
 //   - Each Server.Serve has one sweeper, which closes idle connections. A timer
 //     wakes it; the end of Serve stops it.
 //
+// # Memory
+//
+// A peer that takes no answers is not read any more while a quarter of MaxUnread waits
+// for it, and closed at MaxUnread. While 256 MiB wait for all peers together, those for
+// whom 64 KiB or more wait are not read either: many slow readers need little more than
+// one.
+//
 // # Locks
 //
 // Conn.mu guards what waits to be written and which requests are unanswered; it
