@@ -382,6 +382,18 @@ func (b *cookbook) cookBringBack() {
 	b.run("nobody-behind", ExitOK)
 }
 
+// goesOn says whether a process that got SIGSTOP still has a thread that runs, where that
+// can be told: a busy machine lets threads go on for a moment.
+func goesOn(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is a good one
+	for _, name := range threads {
+		if text, err := os.ReadFile(name); err == nil && !strings.Contains(string(text), ") T ") {
+			return true
+		}
+	}
+	return false
+}
+
 // cookSilent: neither a master nor its slave answers, while the nameserver still
 // has them: that nobody is behind is not known.
 func (b *cookbook) cookSilent() {
@@ -390,6 +402,9 @@ func (b *cookbook) cookSilent() {
 			if pid := lockHolder(lockPath(filepath.Join(b.dir, host, "store"))); pid > 1 {
 				if err := syscall.Kill(pid, s); err != nil {
 					b.t.Error(err)
+				}
+				for s == syscall.SIGSTOP && goesOn(pid) {
+					<-time.After(20 * time.Millisecond)
 				}
 			}
 		}
