@@ -38,10 +38,10 @@ func applyCommands() []*command {
 			flags:    []flagSpec{file, {key: "prune", kind: kindBool, help: "delete topics and groups that are not in the file; asks"}}},
 		{path: "group apply", old: "updateSubGroupList", summary: "many groups from a file", run: runApply, schema: "mqctl.group.apply/v1", attrs: attrs, exits: exits,
 			view:     batch("submit batch of subscription group config to %s success, please check the result later.\n"),
-			examples: []string{"mqctl group apply -f groups.json", "mqctl updateSubGroupList -n 127.0.0.1:9876 -c DefaultCluster -f groups.json"}, flags: append(oldTarget(), oldFile)},
+			examples: []string{"mqctl group apply -f groups.json", "mqctl updateSubGroupList -n 127.0.0.1:9876 -c DefaultCluster -f groups.json"}, flags: append(oneTarget(), oldFile)},
 		{path: "topic apply", old: "updateTopicList", summary: "many topics from a file", run: runApply, schema: "mqctl.topic.apply/v1", attrs: attrs, exits: exits,
 			view:     batch("submit batch of topic config to %s success, please check the result later.\n"),
-			examples: []string{"mqctl topic apply -f topics.json", "mqctl updateTopicList -n 127.0.0.1:9876 -c DefaultCluster -f topics.json"}, flags: append(oldTarget(), oldFile)},
+			examples: []string{"mqctl topic apply -f topics.json", "mqctl updateTopicList -n 127.0.0.1:9876 -c DefaultCluster -f topics.json"}, flags: append(oneTarget(), oldFile)},
 		{path: "cluster import", summary: "topics, groups, offsets, broker keys, users and access rules from the file of an export", run: runApply, schema: "mqctl.cluster.import/v1", attrs: attrs, exits: exits, view: v,
 			examples: []string{"mqctl cluster import -f c.toml --dry-run"}, flags: []flagSpec{file}},
 	}

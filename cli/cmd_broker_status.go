@@ -45,7 +45,7 @@ func brokerStatusCommand() *command {
 		path: "broker status", old: "brokerStatus", summary: "runtime of a broker", args: "[BROKER]", max: 1, argFrom: "broker",
 		run: runBrokerStatus, schema: "mqctl.broker.status/v1", exits: []int{ExitNotFound, ExitPartial},
 		examples: []string{"mqctl broker status broker-a", "mqctl broker status broker-a/1 --raw", "mqctl brokerStatus -n 127.0.0.1:9876 -b 127.0.0.1:10911"},
-		flags:    append(oldTarget(), flagSpec{key: "raw", kind: kindBool, newOnly: true, help: "every key the broker tells"}),
+		flags:    append(oneTarget(), flagSpec{key: "raw", kind: kindBool, newOnly: true, help: "every key the broker tells"}),
 		view: view{
 			item: brokerStatusItem{}, people: printBrokerStatus, old: oldBrokerStatus,
 			name: func(item any) string {

@@ -21,6 +21,15 @@ func oldTarget() []flagSpec {
 	}
 }
 
+// oneTarget are -b and -c of the commands where mqadmin takes one of them only.
+func oneTarget() []flagSpec {
+	flags := oldTarget()
+	for i := range flags {
+		flags[i].oneOf = true
+	}
+	return flags
+}
+
 func groupSetFlags(arg int) []flagSpec {
 	return append(oldTarget(),
 		flagSpec{key: "group", long: "groupName", short: "g", arg: arg, required: true, meta: "GROUP", complete: "group", help: "the group"},

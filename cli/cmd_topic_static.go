@@ -52,8 +52,8 @@ func staticCommands() []*command {
 	flags := func(more ...flagSpec) []flagSpec {
 		return append([]flagSpec{
 			{key: "topic", long: "topic", short: "t", arg: 1, required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
-			{key: "clusters", long: "clusters", short: "c", meta: "A,B", help: "over the brokers of these clusters"},
-			{key: "brokers", long: "brokers", short: "b", meta: "A,B", help: "over these brokers"},
+			{key: "clusters", long: "clusters", short: "c", meta: "A,B", oneOf: true, help: "over the brokers of these clusters"},
+			{key: "brokers", long: "brokers", short: "b", meta: "A,B", oneOf: true, help: "over these brokers"},
 			{key: "map-file", long: "mapFile", short: "mf", meta: "FILE", complete: "file", help: "a mapping as mqadmin and this command write it"},
 			{key: "force-replace", long: "forceReplace", short: "fr", kind: kindBool, help: "replace the mapping whatever the brokers have"},
 		}, more...)

@@ -61,7 +61,9 @@ func (v *vocabulary) findLong(name, word string) (option, error) {
 		var names []string
 		for _, long := range v.names {
 			// Flags that are not built stand for nothing but their whole names.
-			if o := v.long[long]; o.common == common && !o.flag.absent && strings.HasPrefix(long, name) {
+			o := v.long[long]
+			ours := o.common && !(v.old && long == o.flag.long) // -n and -h are mqadmin's own too
+			if ours == common && !o.flag.absent && strings.HasPrefix(long, name) {
 				if _, had := hits[o.flag]; !had {
 					names = append(names, "--"+long)
 				}
@@ -242,11 +244,23 @@ func (p *parser) required() error {
 		}
 		return usage("FLAG_MISSING", "%s needs %s", c.old, p.v.spelled(f)).try("mqctl "+c.old+" --help").lacks(c, true, f, p.l.values)
 	}
-	if len(p.l.values["cluster"]) > 0 && len(p.l.values["broker"]) > 0 {
-		f, g := p.flag("cluster"), p.flag("broker")
-		if f != nil && g != nil && f.short != "" && g.short != "" && c.is(mutates) {
-			return usage("CONTRADICTION", "%s takes one of %s and %s, not both", c.old, p.v.spelled(f), p.v.spelled(g))
+	return p.oneTarget()
+}
+
+// oneTarget refuses two targets where mqadmin takes one, and wherever something
+// would change at another place than one of the two says.
+func (p *parser) oneTarget() error {
+	c := p.l.cmd
+	var given []*flagSpec
+	for i := range c.flags {
+		f := &c.flags[i]
+		target := f.key == "cluster" || f.key == "broker"
+		if len(p.l.values[f.key]) > 0 && f.short != "" && (f.oneOf || target && c.is(mutates)) {
+			given = append(given, f)
 		}
 	}
-	return nil
+	if len(given) < 2 {
+		return nil
+	}
+	return usage("CONTRADICTION", "%s takes one of %s and %s, not both", c.old, p.v.spelled(given[1]), p.v.spelled(given[0]))
 }

@@ -17,6 +17,10 @@ var normaliseCases = []struct{ in, want string }{
 	{"clusterList --namesrvAddr=a:1", "clusterList --namesrv=a:1 --"},
 	{"clusterList -namesrvAddr a:1", "clusterList --namesrv=a:1 --"},
 	{"clusterList --namesrv a:1", "clusterList --namesrv=a:1 --"},
+	{"clusterList --name a:1", "clusterList --namesrv=a:1 --"},
+	{"clusterList -namesrvA a:1", "clusterList --namesrv=a:1 --"},
+	{"deleteKvConfig -s s -k k --name a:1", "!AMBIGUOUS_FLAG"},
+	{"checkRocksdbCqWriteProgress -c C --nameserverAddr a:1", "checkRocksdbCqWriteProgress --cluster=C --namesrv=a:1 --"},
 	{"clusterList -n a:1;b:2", "clusterList --namesrv=a:1;b:2 --"},
 	{"clusterList -n a:1 -n b:2", "clusterList --namesrv=a:1 --namesrv=b:2 --"},
 	// Unambiguous beginnings of long names, one dash or two.

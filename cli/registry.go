@@ -39,6 +39,7 @@ type flagSpec struct {
 	help     string
 	arg      int  // mqadmin's option is the n-th argument (from 1) of the modern form
 	required bool // mqadmin demands it
+	oneOf    bool // mqadmin takes one of the command's options that have this mark
 	bareOld  bool // mqadmin's option takes no value although kind is bool
 	oldOnly  bool // no modern spelling
 	newOnly  bool // no spelling in camel-case commands
