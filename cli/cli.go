@@ -50,14 +50,20 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 	if err != nil {
 		return compat(io, printUsage(io, asMessage(err), l.name()))
 	}
+	for _, m := range l.notes {
+		(&printer{err: io.Err, errStyle: newStyle(io.Err, io.Env("MQCTL_COLOR"), io.Env)}).message(m, "warning")
+	}
 	l.mqadmin = l.mqadmin || hasWord(io.Env("MQCTL_COMPAT"), "mqadmin")
 	switch {
 	case l.version:
 		fmt.Fprintf(io.Out, "mqctl %s\n", versionOf().Version)
 		return ExitOK
 	case l.topic != nil:
+		if l.mqadmin && len(l.topic) == 0 {
+			l.topic = []string{"mqadmin"}
+		}
 		return helpTopic(io, l.topic)
-	case l.cmd == nil && len(args) == 1 && onTerminal(io):
+	case l.cmd == nil && len(args) == 1 && !l.mqadmin && onTerminal(io):
 		return Run(ctx, []string{args[0], "shell"}, io)
 	case l.cmd == nil:
 		return nounHelp(io, l)

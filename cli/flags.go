@@ -16,7 +16,7 @@ import (
 // commonFlags are the flags shared by commands. Camel-case commands take them
 // by their long names only, apart from -n and -h.
 var commonFlags = []flagSpec{
-	{key: "namesrv", also: []string{"namesrvAddr", "nameserverAddr"}, letter: "n", long: "namesrvAddr", short: "n", kind: kindList, meta: "LIST",
+	{key: "namesrv", also: []string{"namesrvAddr"}, alsoOld: "nameserverAddr", letter: "n", long: "namesrvAddr", short: "n", kind: kindList, meta: "LIST",
 		env: []string{"MQCTL_NAMESRV", "NAMESRV_ADDR"}, def: "127.0.0.1:9876", help: "nameservers; comma, semicolon or blank between"},
 	{key: "context", meta: "NAME", env: []string{"MQCTL_CONTEXT"}, complete: "context", help: "a context of the client file instead of its current one"},
 	{key: "cluster", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "the cluster; needed when several are registered"},
@@ -174,6 +174,7 @@ func (v *vocabulary) add(f *flagSpec, common bool) {
 	if v.old {
 		letter = f.short // of common flags: -n and -h
 		long(f.long, o)
+		long(f.alsoOld, o)
 	}
 	if letter != "" {
 		if _, taken := v.short[letter]; !taken {

@@ -232,8 +232,11 @@ func helpTopic(io Stdio, words []string) int {
 // for, or a usage error.
 func nounHelp(io Stdio, l *line) int {
 	text := rootHelp()
-	if l.noun != "" {
+	switch {
+	case l.noun != "":
 		text = nounHelpText(l.noun)
+	case l.mqadmin:
+		text = oldHelp()
 	}
 	if l.help {
 		fmt.Fprint(io.Out, text)

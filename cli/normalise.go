@@ -13,6 +13,7 @@ type line struct {
 	old     bool   // written with mqadmin's name
 	mqadmin bool   // started through a link of that name
 	version bool
+	notes   []*Message          // warnings of the front door
 	values  map[string][]string // by flag key, in canonical form
 	args    []string
 	topic   []string // words after "help"
@@ -54,13 +55,13 @@ func (l *line) name() string {
 // errors: nothing has been sent.
 func (r *registry) normalise(argv0 string, args []string) (*line, error) {
 	l := &line{values: map[string][]string{}}
-	switch filepath.Base(argv0) {
-	case "mqadmin":
-		l.mqadmin = true
-	case "mqbroker":
-		args = append([]string{"broker", "start"}, mqbrokerArgs(args)...)
-	case "mqnamesrv":
-		args = append([]string{"nameserver", "start"}, mqbrokerArgs(args)...)
+	name := filepath.Base(argv0)
+	l.mqadmin = name == "mqadmin"
+	if s := serverScripts[name]; s != nil {
+		var err error
+		if args, err = s.translate(r, l, args); err != nil {
+			return l, err
+		}
 	}
 	p := &parser{r: r, l: l, rest: args, front: vocabularyOf(&command{attrs: mutates}, false)}
 	if err := p.command(); err != nil {
@@ -73,21 +74,6 @@ func (r *registry) normalise(argv0 string, args []string) (*line, error) {
 		return l, err
 	}
 	return l, nil
-}
-
-// mqbrokerArgs translates the two letters of mqbroker and mqnamesrv that our
-// commands spell differently: -p prints all settings, -m the important ones.
-func mqbrokerArgs(args []string) []string {
-	out := append([]string(nil), args...)
-	for i, a := range out {
-		switch a {
-		case "-p", "--printConfigItem":
-			out[i] = "--print-config=all"
-		case "-m", "--printImportantConfig":
-			out[i] = "--print-config=important"
-		}
-	}
-	return out
 }
 
 // parser walks over one command line.

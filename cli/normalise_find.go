@@ -62,7 +62,7 @@ func (v *vocabulary) findLong(name, word string) (option, error) {
 		for _, long := range v.names {
 			// Flags that are not built stand for nothing but their whole names.
 			o := v.long[long]
-			ours := o.common && !(v.old && long == o.flag.long) // -n and -h are mqadmin's own too
+			ours := o.common && (!v.old || long != o.flag.long) // -n and -h are mqadmin's own too
 			if ours == common && !o.flag.absent && strings.HasPrefix(long, name) {
 				if _, had := hits[o.flag]; !had {
 					names = append(names, "--"+long)

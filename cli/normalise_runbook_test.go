@@ -146,7 +146,7 @@ var runbookCases = []struct{ in, want string }{
 	{"mqctl check lag --max ten", "!BAD_VALUE"},
 	{"mqbroker -c /etc/rocketmq/broker.conf -n '10.0.0.4:9876;10.0.0.5:9876'", "broker start --config=/etc/rocketmq/broker.conf --namesrv=10.0.0.4:9876;10.0.0.5:9876 --"},
 	{"mqbroker -n 10.0.0.4:9876 -c broker.conf -p", "broker start --config=broker.conf --namesrv=10.0.0.4:9876 --print-config=all --"},
-	{"mqbroker --enable-proxy -c broker.conf", "!UNKNOWN_FLAG"},
+	{"mqbroker --enable-proxy -c broker.conf", "!NOT_SUPPORTED"},
 	{"/usr/bin/mqbroker -m -c broker.conf --role slave --id 1", "broker start --config=broker.conf --id=1 --role=slave --print-config=important --"},
 	{"mqnamesrv", "nameserver start --"},
 	{"mqnamesrv --listen 0.0.0.0:9876 --detach", "nameserver start --listen=0.0.0.0:9876 --detach=true --"},

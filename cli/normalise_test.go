@@ -197,6 +197,24 @@ func TestPersonalities(t *testing.T) {
 		{"mqbroker", "-c f -n a:1", "broker start --config=f --namesrv=a:1 --", false},
 		{"mqbroker", "-c f -p", "broker start --config=f --print-config=all --", false},
 		{"mqbroker", "-m", "broker start --print-config=important --", false},
+		{"mqbroker", "--configFile f --namesrvAddr a:1", "broker start --config=f --namesrv=a:1 --", false},
+		{"mqbroker", "-configFile f -namesrvAddr=a:1", "broker start --config=f --namesrv=a:1 --", false},
+		{"mqbroker", "-cf -na:1", "broker start --config=f --namesrv=a:1 --", false},
+		{"mqbroker", "-c=f -n=a:1;b:2", "broker start --config=f --namesrv=a:1;b:2 --", false},
+		{"mqbroker", "--printC", "broker start --print-config=all --", false},
+		{"mqbroker", "--printImportantConfig", "broker start --print-config=important --", false},
+		{"mqbroker", "-p -m", "broker start --print-config=all --", false},
+		{"mqbroker", "-p -c f -m", "broker start --config=f --print-config=all --", false},
+		{"mqbroker", "--config f --name b --id 1 --print-config=changed", "broker start --config=f --name=b --id=1 --print-config=changed --", false},
+		{"mqbroker", "-c f --enable-proxy", "!NOT_SUPPORTED", false},
+		{"mqbroker", "-c", "!VALUE_MISSING", false},
+		{"mqbroker", "-c f stray", "!STRAY_ARGUMENT", false},
+		{"mqbroker", "-x", "!UNKNOWN_FLAG", false},
+		{"mqbroker", "-m -p", "broker start --print-config=all --", false},
+		{"mqbroker", "-c f -- x", "!STRAY_ARGUMENT", false},
+		{"mqnamesrv", "--configFile f", "nameserver start --config=f --", false},
+		{"mqnamesrv", "-n a:1 -c f", "nameserver start --config=f --", false},
+		{"mqnamesrv", "--listen :1", "nameserver start --listen=:1 --", false},
 		{"mqnamesrv", "", "nameserver start --", false},
 		{"mqnamesrv", "-c f", "nameserver start --config=f --", false},
 	}
@@ -207,6 +225,29 @@ func TestPersonalities(t *testing.T) {
 		l, err := commands().normalise(c.argv0, strings.Fields(c.args))
 		if err == nil && l.mqadmin != c.mqadmin {
 			t.Errorf("%s: mqadmin personality is %t", c.argv0, l.mqadmin)
+		}
+	}
+}
+
+// TestLinks: what links called after the original's programs say.
+func TestLinks(t *testing.T) {
+	cases := []struct {
+		args, out, errs string
+		code            int
+	}{
+		{"/usr/bin/mqadmin help", "mqadmin-compatible names, in any case", "", ExitOK},
+		{"/usr/bin/mqadmin --help", "mqadmin-compatible names, in any case", "", ExitOK},
+		{"/usr/bin/mqadmin", "", "mqadmin-compatible names, in any case", ExitUsage},
+		{"/usr/bin/mqadmin help updateTopic", "updateTopic: ", "", ExitOK},
+		{"/usr/bin/mqbroker --version", "mqctl ", "", ExitOK},
+		{"/usr/bin/mqbroker -h", "broker start: ", "", ExitOK},
+		{"/usr/bin/mqnamesrv -help", "nameserver start: ", "", ExitOK},
+		{"/usr/bin/mqnamesrv -n 10.0.0.4:9876 -p", "bindAddress ", "-n/--namesrvAddr 10.0.0.4:9876 has no effect: a nameserver registers nowhere", ExitOK},
+	}
+	for _, c := range cases {
+		code, out, errs := runLine(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || (errs == "") != (c.errs == "") {
+			t.Errorf("%s: exit %d, %q, %q", c.args, code, out, errs)
 		}
 	}
 }

@@ -24,6 +24,7 @@ const (
 type flagSpec struct {
 	key      string   // the modern long name, and the name handlers use
 	also     []string // other modern spellings
+	alsoOld  string   // another spelling in camel-case commands
 	letter   string   // modern letter; reserved over the whole tree
 	long     string   // mqadmin's long name
 	short    string   // mqadmin's letter, sometimes two

@@ -90,7 +90,7 @@ func (c *call) spawn(ctx context.Context, o spawning) ([]byte, *exec.Cmd, error)
 	}
 	defer r.Close()
 	cmd := exec.Command(self)
-	cmd.Args = append([]string{os.Args[0]}, o.args...)
+	cmd.Args = append([]string{"mqctl"}, o.args...) // not the name of a link, which would be read into the line again
 	cmd.Env = append(append(os.Environ(), readyEnv+"=3"), o.env...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, []*os.File{w}
 	cmd.SysProcAttr = o.attr
