@@ -18,9 +18,9 @@ import (
 // maxListed bounds the topics or groups of one request 18 or 225.
 const maxListed = 100_000
 
-// putList serves 18: many topics in one request. All are checked before the
-// first is changed (RocketMQ's broker stops at the first bad one, with those
-// before it changed). Attributes are changes, as in 17: +key=value and -key.
+// putList serves 18: many topics in one request and one write of the table. All are
+// checked before the first is changed (RocketMQ's broker stops at the first bad one,
+// with those before it changed). Attributes are changes, as in 17: +key=value and -key.
 func (a *topicAdmin) putList(ctx context.Context, r *remoting.Request) {
 	var b struct {
 		Topics []json.RawMessage `json:"topicConfigList"`
@@ -41,22 +41,16 @@ func (a *topicAdmin) putList(ctx context.Context, r *remoting.Request) {
 			_, err = topic.ParseAttributes(attributeText(c.Attributes))
 		}
 		if err != nil {
-			refuseListed(r, c.TopicName, err)
+			refuseList(r, fmt.Errorf("%q: %w", c.TopicName, err))
 			return
 		}
 	}
-	any := false
-	for i := range list {
-		text := attributeText(list[i].Attributes)
-		list[i].Attributes = nil
-		changed, err := a.topics.PutWithAttributes(list[i], text)
-		any = any || changed
-		if err != nil {
-			refuseListed(r, list[i].TopicName, err)
-			return
-		}
+	changed, err := a.topics.PutAll(list)
+	if err != nil {
+		refuseList(r, err)
+		return
 	}
-	if any {
+	if changed {
 		wait, cancel := context.WithTimeout(ctx, announceWait)
 		a.announce(wait)
 		cancel()
@@ -77,8 +71,8 @@ func attributeText(changes map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// refuseListed answers with the error of one member of a list, which it names.
-func refuseListed(r *remoting.Request, name string, err error) {
+// refuseList answers with the error of a list.
+func refuseList(r *remoting.Request, err error) {
 	var ofT *topic.RuleError
 	var ofG *subgroup.RuleError
 	code := remoting.CodeSystemError
@@ -87,11 +81,11 @@ func refuseListed(r *remoting.Request, name string, err error) {
 	} else if errors.As(err, &ofG) {
 		code = remoting.CodeInvalidParameter
 	}
-	r.Reply(code, fmt.Sprintf("%q: %v", name, err), nil, nil)
+	r.Reply(code, err.Error(), nil, nil)
 }
 
-// putList serves 225: many groups in one request, all checked before the first
-// is changed.
+// putList serves 225: many groups in one request and one write of the table, all
+// checked before the first is changed.
 func (a *groupAdmin) putList(_ context.Context, r *remoting.Request) {
 	var b struct {
 		Groups []json.RawMessage `json:"groupConfigList"`
@@ -112,11 +106,9 @@ func (a *groupAdmin) putList(_ context.Context, r *remoting.Request) {
 		}
 		list[i] = c
 	}
-	for _, c := range list {
-		if _, err := a.groups.Put(c); err != nil {
-			refuseListed(r, c.GroupName, err)
-			return
-		}
+	if err := a.groups.PutAll(list); err != nil {
+		refuseList(r, err)
+		return
 	}
 	ok(r)
 }

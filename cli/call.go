@@ -39,6 +39,7 @@ type call struct {
 	begun   time.Time
 	client  *admin.Client
 	memo    memo
+	singly  sync.Map // address and kind of what a broker does not take as a list
 	slaves  standIns
 	tracing sync.Mutex
 	ctx     context.Context //nolint:containedctx // of the run, for questions: Ctrl-C ends them

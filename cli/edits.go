@@ -59,19 +59,32 @@ func (c *call) groupEdit(it *groupSetItem) *edit {
 		}}
 }
 
-// attributeChanges is what turns one set of attributes into another, as the
-// wire wants it: +key=value,-key.
-func attributeChanges(before, after map[string]string) string {
-	var parts []string
-	for _, k := range sortedKeys(after) {
-		if old, ok := before[k]; !ok || old != after[k] {
-			parts = append(parts, "+"+k+"="+after[k])
+// attributeSteps are what turns one set of attributes into another, as lists of
+// topics have it: +key with its value, -key with none.
+func attributeSteps(before, after map[string]string) map[string]string {
+	steps := map[string]string{}
+	for k, v := range after {
+		if old, ok := before[k]; !ok || old != v {
+			steps["+"+k] = v
 		}
 	}
-	for _, k := range sortedKeys(before) {
+	for k := range before {
 		if _, ok := after[k]; !ok {
-			parts = append(parts, "-"+k)
+			steps["-"+k] = ""
 		}
+	}
+	return steps
+}
+
+// attributeChanges is attributeSteps as one text: +key=value,-key.
+func attributeChanges(before, after map[string]string) string {
+	steps := attributeSteps(before, after)
+	var parts []string
+	for _, k := range sortedKeys(steps) {
+		if k[0] == '+' {
+			k += "=" + steps[k]
+		}
+		parts = append(parts, k)
 	}
 	return strings.Join(parts, ",")
 }

@@ -87,6 +87,9 @@ func TestManyThings(t *testing.T) {
 				t.Errorf("%v asks %d times for %s", line, asked[code], what)
 			}
 		}
+		if n := asked["17"] + asked["200"]; n > 4 && line[1] == "apply" {
+			t.Errorf("%v writes %d things one by one", line, n)
+		}
 		if n := asked["208"] + asked["203"]; n > 12 && (line[1] == "list" || line[1] == "lag") {
 			t.Errorf("%v asks %d times about single groups", line, n)
 		}

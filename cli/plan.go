@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,8 @@ type edit struct {
 	// beside is a word that edits share which stand next to each other and may be
 	// written at the same time: a broker saves what comes at once in one go.
 	beside string
+	// listed is the thing when one request can write many such, those beside it.
+	listed *planItem
 	// write changes the target. sent says that the target may
 	// have the change, whatever err is.
 	write func(ctx context.Context) (sent bool, err error)
@@ -248,8 +251,60 @@ func besides(edits []*edit) int {
 	return n
 }
 
+// listedAtOnce is how many things one request writes, at most.
+const listedAtOnce = 1000
+
+// writeTogether writes edits of one target that share a word with one request for
+// many of them, since a broker saves its table as often as it is asked. What the
+// broker refuses, or does not know as a list, it leaves to single requests: they tell
+// the good things from the bad.
+func (c *call) writeTogether(ctx context.Context, edits []*edit, halted func() bool, note func(*edit)) {
+	var todo []*edit
+	for _, e := range edits {
+		if !e.same && e.listed != nil {
+			todo = append(todo, e)
+		}
+	}
+	for part := range slices.Chunk(todo, listedAtOnce) {
+		first := part[0]
+		if _, singly := c.singly.Load(first.target.Addr + first.beside); len(part) < 2 || singly || ctx.Err() != nil || halted() {
+			return
+		}
+		plans := make([]*planItem, len(part))
+		for i, e := range part {
+			plans[i] = e.listed
+		}
+		steadily, done := steady(ctx)
+		err := c.writeListed(steadily, first.target, plans)
+		done()
+		c.memo.forget(first.target.Addr)
+		if err != nil && !mayBeThere(err) {
+			var refused *admin.Refused
+			if errors.As(err, &refused) && refused.Unsupported() {
+				c.singly.Store(first.target.Addr+first.beside, true)
+			}
+			return
+		}
+		for _, e := range part {
+			e.sent, e.err, e.ok = true, err, err == nil
+			e.listed.Applied = err == nil
+			note(e)
+		}
+	}
+}
+
+// mayBeThere reports whether a request that failed may have been carried out.
+func mayBeThere(err error) bool {
+	var late *admin.Timeout
+	var gone *admin.Unreachable
+	var strange *admin.BadAnswer
+	return errors.As(err, &late) || errors.As(err, &gone) && gone.Lost || errors.As(err, &strange)
+}
+
 // writeBeside writes edits of one target at the same time, and ends when all have ended.
 func (c *call) writeBeside(ctx context.Context, edits []*edit, halted func() bool, note func(*edit)) {
+	c.writeTogether(ctx, edits, halted, note)
+	edits = slices.DeleteFunc(slices.Clone(edits), func(e *edit) bool { return e.sent })
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(writesAtOnce, len(edits)) {

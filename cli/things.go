@@ -217,20 +217,19 @@ func (c *call) writeThing(ctx context.Context, t admin.Target, key string, befor
 		if after == nil {
 			return c.client.DeleteTopic(ctx, t.Addr, name)
 		}
-		return c.putTopicState(ctx, t, name, before, after)
+		cfg, was, err := topicFrom(name, before, after)
+		if err != nil {
+			return err
+		}
+		return c.client.PutTopic(ctx, t.Addr, cfg, attributeChanges(was, cfg.Attributes))
 	case kindGroup:
 		if after == nil {
 			return c.client.DeleteGroup(ctx, t.Addr, name, false)
 		}
-		b, err := marshal(after.with(state{"groupName": name}))
+		g, err := groupFrom(name, after)
 		if err != nil {
 			return err
 		}
-		g, err := subgroup.DecodeConfig(b)
-		if err != nil {
-			return err
-		}
-		g.Attributes = map[string]string{}
 		return c.client.PutGroup(ctx, t.Addr, g)
 	case kindOffset:
 		return c.putOffsetState(ctx, t, name, after)
@@ -252,20 +251,59 @@ func (c *call) writeThing(ctx context.Context, t admin.Target, key string, befor
 	return c.writeRare(ctx, t, kind, name, before, after)
 }
 
-func (c *call) putTopicState(ctx context.Context, t admin.Target, name string, before, after state) error {
+// topicFrom is a state as a topic, and the attributes that it had before.
+func topicFrom(name string, before, after state) (cfg topic.Config, was map[string]string, err error) {
 	v, old := viewOfTopic(newTopic(name)), topicConfig{}
 	if err := after.into(&v); err != nil {
-		return err
+		return cfg, nil, err
 	}
 	if before != nil {
 		if err := before.into(&old); err != nil {
-			return err
+			return cfg, nil, err
 		}
 	}
-	return c.client.PutTopic(ctx, t.Addr, topic.Config{
+	return topic.Config{
 		TopicName: name, ReadQueueNums: v.ReadQueueNums, WriteQueueNums: v.WriteQueueNums, Perm: v.Perm,
-		TopicFilterType: v.TopicFilterType, TopicSysFlag: v.TopicSysFlag, Order: v.Order,
-	}, attributeChanges(old.Attributes, v.Attributes))
+		TopicFilterType: v.TopicFilterType, TopicSysFlag: v.TopicSysFlag, Order: v.Order, Attributes: v.Attributes,
+	}, old.Attributes, nil
+}
+
+// groupFrom is a state as a group. On the wire its attributes would be changes, and
+// there are none.
+func groupFrom(name string, after state) (subgroup.Config, error) {
+	b, err := marshal(after.with(state{"groupName": name}))
+	if err != nil {
+		return subgroup.Config{}, err
+	}
+	g, err := subgroup.DecodeConfig(b)
+	g.Attributes = map[string]string{}
+	return g, err
+}
+
+// writeListed writes the topics or the groups of several plans in one request.
+func (c *call) writeListed(ctx context.Context, t admin.Target, plans []*planItem) error {
+	var topics []topic.Config
+	var groups []subgroup.Config
+	for _, it := range plans {
+		if it.Kind == "GROUP" {
+			g, err := groupFrom(it.Name, it.after)
+			if err != nil {
+				return err
+			}
+			groups = append(groups, g)
+			continue
+		}
+		cfg, was, err := topicFrom(it.Name, it.before, it.after)
+		if err != nil {
+			return err
+		}
+		cfg.Attributes = attributeSteps(was, cfg.Attributes)
+		topics = append(topics, cfg)
+	}
+	if len(groups) > 0 {
+		return c.client.PutGroups(ctx, t.Addr, groups)
+	}
+	return c.client.PutTopics(ctx, t.Addr, topics)
 }
 
 // putOffsetState stores an offset, through the clients while some are online.
@@ -368,7 +406,7 @@ func (c *call) thingEdit(it *planItem) *edit {
 		},
 		things: func() []auditThing { return []auditThing{it.thing()} }}
 	if it.after != nil && (it.Kind == "TOPIC" || it.Kind == "GROUP") {
-		e.beside = it.Kind
+		e.beside, e.listed = it.Kind, it
 	}
 	return e
 }
@@ -377,7 +415,7 @@ func (c *call) thingEdit(it *planItem) *edit {
 // keeps true.
 func (c *call) shownAs(plan *planItem, item any, sync func()) *edit {
 	e := c.thingEdit(plan)
-	e.items = []any{item}
+	e.items, e.listed = []any{item}, nil
 	write, verify, revert := e.write, e.verify, e.revert
 	e.write = func(ctx context.Context) (bool, error) {
 		defer sync()

@@ -210,6 +210,45 @@ func (g *Groups) Put(c Config) (changed bool, err error) {
 	return changed, nil
 }
 
+// PutAll creates or replaces many groups in one durable change, or none of them. Of
+// a group that is named twice the later settings count. Violations are a *RuleError.
+func (g *Groups) PutAll(list []Config) error {
+	last := make(map[string]int, len(list))
+	for i, c := range list {
+		if err := CheckName(c.GroupName); err != nil {
+			return err
+		}
+		if err := c.Validate(); err != nil {
+			return err
+		}
+		if c.Attributes == nil {
+			list[i].Attributes = map[string]string{}
+		}
+		last[c.GroupName] = i
+	}
+	var names []string
+	_, err := g.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
+		var c live.Change[Config]
+		for i, want := range list {
+			if last[want.GroupName] != i {
+				continue
+			}
+			if have := pending(want.GroupName); have == nil || !have.Equal(want) {
+				c.Edits = append(c.Edits, live.Edit[Config]{Name: want.GroupName, Value: &want})
+				names = append(names, want.GroupName)
+			}
+		}
+		return c, nil
+	})
+	if err != nil {
+		return fmt.Errorf("save %d groups, nothing changed: %w", len(last), err)
+	}
+	if len(names) > 0 && g.o.Changed != nil {
+		g.o.Changed(names)
+	}
+	return nil
+}
+
 // Delete removes a group and what is forbidden to it, durably; false if it was
 // not there.
 func (g *Groups) Delete(name string) (bool, error) {

@@ -241,14 +241,72 @@ func (t *Table) CheckUser(name string) error {
 // -key) are changes, others the whole new set; nil keeps what there is.
 // Violations are a *RuleError.
 func (t *Table) Put(c Config) (changed bool, err error) {
-	return t.put(c, func(current *Config) (map[string]string, error) {
-		switch {
-		case c.Attributes == nil || signed(c.Attributes):
-			return t.alterAttributes(current, c.Attributes)
-		default:
-			return maps.Clone(c.Attributes), t.replaceAttributes(current, c.Attributes)
+	return t.put(c, func(current *Config) (map[string]string, error) { return t.attributesOf(current, c) })
+}
+
+// attributesOf are those that a topic has when c was put over it.
+func (t *Table) attributesOf(current *Config, c Config) (map[string]string, error) {
+	if c.Attributes == nil || signed(c.Attributes) {
+		return t.alterAttributes(current, c.Attributes)
+	}
+	return maps.Clone(c.Attributes), t.replaceAttributes(current, c.Attributes)
+}
+
+// PutAll is Put for many topics in one durable change, or none of them. Of a topic
+// that is named twice the later settings count.
+func (t *Table) PutAll(list []Config) (changed bool, err error) {
+	last := make(map[string]int, len(list))
+	for i := range list {
+		if err := t.complete(&list[i]); err != nil {
+			return false, named(list[i].TopicName, err)
 		}
+		last[list[i].TopicName] = i
+	}
+	var names []string
+	changed, err = t.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
+		var change live.Change[Config]
+		for i, c := range list {
+			if last[c.TopicName] != i {
+				continue
+			}
+			current := pending(c.TopicName)
+			attributes, err := t.attributesOf(current, c)
+			if err != nil {
+				return change, named(c.TopicName, err)
+			}
+			if c.Attributes = attributes; current == nil || !current.Equal(c) {
+				change.Edits = append(change.Edits, live.Edit[Config]{Name: c.TopicName, Value: &c})
+				names = append(names, c.TopicName)
+			}
+		}
+		return change, nil
 	})
+	if err != nil {
+		return false, t.explain(fmt.Sprintf("%d topics", len(last)), err)
+	}
+	if changed && t.o.Changed != nil {
+		t.o.Changed(names)
+	}
+	return changed, nil
+}
+
+// named says which of many topics broke a rule.
+func named(name string, err error) error {
+	if rule, ok := err.(*RuleError); ok { //nolint:errorlint // made in this package, never wrapped
+		return &RuleError{Code: rule.Code, Text: fmt.Sprintf("%q: %s", name, rule.Text)}
+	}
+	return err
+}
+
+// complete fills in what a topic must have, and checks it.
+func (t *Table) complete(c *Config) error {
+	if c.TopicFilterType == "" {
+		c.TopicFilterType = SingleTag
+	}
+	if err := CheckName(c.TopicName); err != nil && !t.IsSystem(c.TopicName) {
+		return &RuleError{Code: codeInvalidParameter, Text: err.Error()}
+	}
+	return c.Validate()
 }
 
 // PutWithAttributes is Put with the attribute changes of code 17 as text,
@@ -264,13 +322,7 @@ func (t *Table) PutWithAttributes(c Config, attributes string) (changed bool, er
 }
 
 func (t *Table) put(c Config, attributes func(current *Config) (map[string]string, error)) (bool, error) {
-	if c.TopicFilterType == "" {
-		c.TopicFilterType = SingleTag
-	}
-	if err := CheckName(c.TopicName); err != nil && !t.IsSystem(c.TopicName) {
-		return false, &RuleError{Code: codeInvalidParameter, Text: err.Error()}
-	}
-	if err := c.Validate(); err != nil {
+	if err := t.complete(&c); err != nil {
 		return false, err
 	}
 	changed, err := t.live.Apply(func(pending func(string) *Config) (live.Change[Config], error) {
@@ -285,7 +337,7 @@ func (t *Table) put(c Config, attributes func(current *Config) (map[string]strin
 		return edit(c.TopicName, &c), nil
 	})
 	if err != nil {
-		return false, t.explain(c.TopicName, err)
+		return false, t.explain("topic "+c.TopicName, err)
 	}
 	t.tell(changed, c.TopicName)
 	return changed, nil
@@ -300,7 +352,7 @@ func (t *Table) explain(name string, err error) error {
 	if _, rule := err.(*RuleError); rule { //nolint:errorlint // made in this package, never wrapped
 		return err
 	}
-	return fmt.Errorf("save topic %s, nothing changed: %w", name, err)
+	return fmt.Errorf("save %s, nothing changed: %w", name, err)
 }
 
 func (t *Table) tell(changed bool, name string) {
@@ -335,7 +387,7 @@ func (t *Table) Ensure(c Config) (*Config, error) {
 		return edit(c.TopicName, &c), nil
 	})
 	if err != nil {
-		return nil, t.explain(c.TopicName, err)
+		return nil, t.explain("topic "+c.TopicName, err)
 	}
 	t.tell(changed, c.TopicName)
 	return result, nil
@@ -377,7 +429,7 @@ func (t *Table) Delete(name string) (bool, error) {
 		return edit(name, nil), nil
 	})
 	if err != nil {
-		return false, t.explain(name, err)
+		return false, t.explain("topic "+name, err)
 	}
 	t.tell(changed, name)
 	return changed, nil

@@ -60,6 +60,20 @@ func (c *Client) PutGroup(ctx context.Context, addr string, g subgroup.Config) e
 	return err
 }
 
+// PutGroups creates or replaces the whole settings of many groups at one broker in
+// one request (225), which brokers before 5.3 do not know. Of an error it is not
+// known how many were taken.
+func (c *Client) PutGroups(ctx context.Context, addr string, groups []subgroup.Config) error {
+	body, err := marshal(struct {
+		Groups []subgroup.Config `json:"groupConfigList"`
+	}{groups})
+	if err != nil {
+		return err
+	}
+	_, err = c.call(ctx, addr, request{code: remoting.ReqUpdateAndCreateSubscriptionGroupList, body: body, write: true})
+	return err
+}
+
 // DeleteGroup deletes a group at one broker (207), with its offsets if cleanOffsets;
 // an unknown group is no error.
 func (c *Client) DeleteGroup(ctx context.Context, addr, name string, cleanOffsets bool) error {

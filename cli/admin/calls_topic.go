@@ -46,6 +46,20 @@ func (c *Client) PutTopic(ctx context.Context, addr string, t topic.Config, attr
 	return err
 }
 
+// PutTopics creates or replaces many topics at one broker in one request (18), which
+// brokers before 5.3 do not know. Their Attributes are changes, +key and a value or
+// -key and nothing. Of an error it is not known how many were taken.
+func (c *Client) PutTopics(ctx context.Context, addr string, topics []topic.Config) error {
+	body, err := marshal(struct {
+		Topics []topic.Config `json:"topicConfigList"`
+	}{topics})
+	if err != nil {
+		return err
+	}
+	_, err = c.call(ctx, addr, request{code: remoting.ReqUpdateAndCreateTopicList, body: body, write: true})
+	return err
+}
+
 // TopicConfigs are all topics of a broker (21) and the version of its table.
 func (c *Client) TopicConfigs(ctx context.Context, addr string) (map[string]topic.Config, table.DataVersion, error) {
 	var b struct {
