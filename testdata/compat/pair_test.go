@@ -269,6 +269,34 @@ type load struct {
 }
 
 func (p *pair) load(topic string, every time.Duration, size int, retries int) *load {
+	tick := time.NewTicker(every)
+	return p.paced(topic, size, retries, tick.Stop, func(stop chan struct{}) bool {
+		select {
+		case <-stop:
+			return false
+		case <-tick.C:
+			return true
+		}
+	})
+}
+
+// kept is load that makes up for what it is behind: after n times every it has sent n
+// messages, unless it can do no more. A ticker drops what comes while a send is under way.
+func (p *pair) kept(topic string, every time.Duration, size int) *load {
+	due := time.Now()
+	return p.paced(topic, size, 0, func() {}, func(stop chan struct{}) bool {
+		due = due.Add(every)
+		select {
+		case <-stop:
+			return false
+		case <-time.After(time.Until(due)):
+			return true
+		}
+	})
+}
+
+// paced sends whenever next says so, until that is false.
+func (p *pair) paced(topic string, size, retries int, end func(), next func(stop chan struct{}) bool) *load {
 	// The client's compression would be all that a sender of large messages does.
 	prod, err := rocketmq.NewProducer(append(producerOptions(p.namesrv, retries), producer.WithCompressMsgBodyOverHowmuch(4<<20))...)
 	if err == nil {
@@ -281,16 +309,10 @@ func (p *pair) load(topic string, every time.Duration, size int, retries int) *l
 	go func() {
 		defer close(l.done)
 		defer prod.Shutdown()
-		tick := time.NewTicker(every)
-		defer tick.Stop()
+		defer end()
 		body := make([]byte, size)
 		mrand.NewChaCha8([32]byte{}).Read(body)
-		for {
-			select {
-			case <-l.stop:
-				return
-			case <-tick.C:
-			}
+		for next(l.stop) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			begin := awake.Load()
 			res, err := prod.SendSync(ctx, primitive.NewMessage(topic, body))
