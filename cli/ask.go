@@ -263,7 +263,7 @@ func normaliseAsking(ctx context.Context, io Stdio, args []string) (*line, error
 // sent anything, somebody is asked and it runs again.
 func (c *call) runAsking(ctx context.Context) (*result, error) {
 	for {
-		r, err := c.cmd.run(ctx, c)
+		r, err := c.cmd.run(c.look(ctx), c)
 		if err == nil {
 			return r, nil
 		}

@@ -75,7 +75,8 @@ func (w *errorWorld) mqctl(env []string, args ...string) (code int, stdout, stde
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-func newErrorWorld(t *testing.T) *errorWorld {
+// newWorld is a folder for brokers in processes of their own, which end with the test.
+func newWorld(t *testing.T) *errorWorld {
 	t.Helper()
 	if testing.Short() || raceDetector {
 		t.Skip("starts brokers, one command after another: without the race detector, and not with -short")
@@ -89,6 +90,12 @@ func newErrorWorld(t *testing.T) *errorWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stopAll(filepath.Join(w.dir, "state", "mqctl", "run")) })
+	return w
+}
+
+func newErrorWorld(t *testing.T) *errorWorld {
+	t.Helper()
+	w := newWorld(t)
 	w.two, w.half, w.empty, w.free = w.nameserver(), w.nameserver(), w.nameserver(), w.freePort()
 	w.port = w.broker(w.two, "a", "--name", "broker-a")
 	w.broker(w.two, "s", "--name", "broker-a", "--role", "slave", "--id", "1")

@@ -39,7 +39,7 @@ var commonFlags = []flagSpec{
 	{key: "color", kind: kindEnum, enum: []string{"auto", "always", "never"}, env: []string{"MQCTL_COLOR"}, def: "auto", local: true, help: "colours"},
 	{key: "units", kind: kindEnum, enum: []string{"auto", "bytes"}, env: []string{"MQCTL_UNITS"}, def: "auto", local: true, help: "sizes in tables"},
 	{key: "time", kind: kindEnum, enum: []string{"local", "utc", "relative"}, env: []string{"MQCTL_TIME"}, def: "relative", local: true, help: "times in tables"},
-	{key: "retries", kind: kindInt, min: 0, max: 10, meta: "N", help: "ask again so often when an answer to a read was lost; 1 unless given"},
+	{key: "retries", kind: kindInt, min: 0, max: 10, meta: "N", help: "ask again so often when an answer to a read was lost or late; unless given once, and only when it was lost"},
 	{key: "access-key", meta: "KEY", help: "name of the key that signs requests; the secret comes from a file or the environment"},
 	{key: "access-key-file", meta: "FILE", complete: "file", help: "file with the access key (MQCTL_ACCESS_KEY, MQCTL_ACCESS_KEY_FILE)"},
 	{key: "secret-key-file", meta: "FILE", complete: "file", help: "file with the secret key (MQCTL_SECRET_KEY, MQCTL_SECRET_KEY_FILE)"},

@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"text/template"
 	"time"
+
+	"github.com/olekukonko/tablewriter/tw"
 )
 
 // sampleItem has one field of every kind that tables format.
@@ -284,5 +287,39 @@ func TestNearest(t *testing.T) {
 		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// TestLongTables: tables of many rows, which are aligned here, look as tablewriter
+// makes them.
+func TestLongTables(t *testing.T) {
+	cells := []string{"", "a", "12", "主题-2", "é", "한국어", "two words", strings.Repeat("long-", 9), "→", "emoji 🚀", "x\u0301"}
+	bold := func(text string) string { return "<" + text + ">" }
+	for n := range 40 {
+		columns := 1 + n%5
+		heads, aligns := make([]string, columns), make([]tw.Align, columns)
+		rows := make([][]string, 1+n%7)
+		for i := range heads {
+			heads[i], aligns[i] = "HEAD "+cells[(n+i)%len(cells)], []tw.Align{tw.AlignLeft, tw.AlignRight}[(n+i)%2]
+		}
+		for r := range rows {
+			for i := range columns {
+				rows[r] = append(rows[r], cells[(n*7+r*3+i*5)%len(cells)])
+			}
+		}
+		if n%4 == 0 {
+			heads = nil
+		}
+		want, got := grid(heads, rows, aligns, bold), longGrid(heads, rows, aligns, bold)
+		if string(got) != string(want) {
+			t.Errorf("%d: got\n%s\nwant\n%s", n, got, want)
+		}
+	}
+	var many [][]string
+	for i := range manyRows + 1 {
+		many = append(many, []string{fmt.Sprint(i), "x"})
+	}
+	if text := string(grid([]string{"N", "X"}, many, nil, bold)); strings.Count(text, "\n") != manyRows+2 || !strings.HasPrefix(text, "<N   X>\n0   x\n") {
+		t.Errorf("many rows:\n%s", text)
 	}
 }

@@ -95,6 +95,12 @@ func (c *command) repeats() bool {
 	return c.attrs&(mutates|server|streams) == 0 && !strings.HasPrefix(c.path, "wait ")
 }
 
+// looksOnce reports whether a run asks each broker about one moment; others, such as
+// top and measurements, ask again and again.
+func (c *command) looksOnce() bool {
+	return c.repeats() && !c.is(local) && c.path != "top" && c.path != "bench consume" || c.path == "debug bundle"
+}
+
 // name is how the command is called in messages.
 func (c *command) name(old bool) string {
 	if old || c.path == "" {

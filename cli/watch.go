@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"mqctl/cli/admin"
 )
 
 // shortestWatch keeps a watch from asking brokers without a pause.
@@ -21,6 +23,10 @@ func (c *call) watch(ctx context.Context, once func(context.Context) (*result, e
 	every := max(shortestWatch, c.duration("watch"))
 	if c.given("interval") {
 		every = time.Duration(c.whole("interval")) * time.Second
+	}
+	if c.cmd.looksOnce() {
+		all := once
+		once = func(ctx context.Context) (*result, error) { return all(admin.OneLook(ctx)) }
 	}
 	w := &watching{c: c, below: below}
 	if err := w.prepare(); err != nil {
@@ -49,6 +55,14 @@ func (c *call) watch(ctx context.Context, once func(context.Context) (*result, e
 			return &result{streamed: true}, nil
 		}
 	}
+}
+
+// look makes the run of a command that looks at a cluster once one look.
+func (c *call) look(ctx context.Context) context.Context {
+	if !c.cmd.looksOnce() {
+		return ctx
+	}
+	return admin.OneLook(ctx)
 }
 
 // watching is the state between two looks.

@@ -14,7 +14,7 @@ func (c *Client) ConsumerStatus(ctx context.Context, addr, group, topic, clientI
 	var v struct {
 		Consumers map[string]map[Queue]int64 `json:"consumerTable"`
 	}
-	err := c.callJSON(ctx, addr, request{code: remoting.ReqInvokeBrokerToGetConsumerStatus, ext: remoting.Map{
+	err := c.callJSON(ctx, addr, request{code: remoting.ReqInvokeBrokerToGetConsumerStatus, relayed: true, ext: remoting.Map{
 		"topic": topic, "group": group, "clientAddr": clientID}}, &v)
 	if err != nil {
 		return nil, orNotOnlineText(err, group)
@@ -45,7 +45,7 @@ type DirectResult struct {
 // whatever the group's progress is; addr is the broker that stores the message.
 func (c *Client) ConsumeDirectly(ctx context.Context, addr, broker, group, clientID, topic, offsetID string) (*DirectResult, error) {
 	var v DirectResult
-	err := c.callJSON(ctx, addr, request{code: remoting.ReqConsumeMessageDirectly, write: true, ext: remoting.Map{
+	err := c.callJSON(ctx, addr, request{code: remoting.ReqConsumeMessageDirectly, relayed: true, write: true, ext: remoting.Map{
 		"consumerGroup": group, "clientId": clientID, "msgId": offsetID, "topic": topic, "brokerName": broker}}, &v)
 	if err != nil {
 		return nil, orNotOnlineText(err, group)

@@ -256,7 +256,7 @@ type RunningInfo struct {
 // *NotOnline when that client is not connected there.
 func (c *Client) RunningInfo(ctx context.Context, addr, group, clientID string, jstack bool) (*RunningInfo, error) {
 	var v RunningInfo
-	err := c.callJSON(ctx, addr, request{code: remoting.ReqGetConsumerRunningInfo, ext: remoting.Map{
+	err := c.callJSON(ctx, addr, request{code: remoting.ReqGetConsumerRunningInfo, relayed: true, ext: remoting.Map{
 		"consumerGroup": group, "clientId": clientID, "jstackEnable": strconv.FormatBool(jstack)}}, &v)
 	if err != nil {
 		return nil, orNotOnline(err, group)

@@ -97,7 +97,7 @@ func (c *Client) ResetOffset(ctx context.Context, addr, group, topic string, que
 	var v struct {
 		Offsets map[Queue]int64 `json:"offsetTable"`
 	}
-	resp, err := c.call(ctx, addr, request{code: remoting.ReqInvokeBrokerToResetOffset, ext: ext, write: true})
+	resp, err := c.call(ctx, addr, request{code: remoting.ReqInvokeBrokerToResetOffset, relayed: true, ext: ext, write: true})
 	if err != nil {
 		err = orNotFound(err, remoting.CodeSubscriptionGroupNotExist, "group", group)
 		err = orNotFound(err, remoting.CodeTopicNotExist, "topic", topic)

@@ -20,7 +20,8 @@ type Options struct {
 	// Timeout bounds one request [5 s]. The context of a call bounds all of its requests.
 	Timeout time.Duration
 	// Retries is how often a read is asked again after a lost connection or a
-	// missing answer [1; negative: never]. Writes are never repeated.
+	// missing answer [0: once, and after a lost connection only, so that a silent
+	// peer costs its time once; negative: never]. Writes are never repeated.
 	Retries int
 	// Parallel is how many targets are asked at the same time [8].
 	Parallel int
@@ -35,8 +36,9 @@ type Options struct {
 // Client talks to nameservers and brokers. Its methods may be used from several
 // goroutines at once.
 type Client struct {
-	o   Options
-	net *remoting.Client
+	o    Options
+	net  *remoting.Client
+	late bool // ask again when an answer did not come in time, too
 	// first is the index of the nameserver that answered last: it is asked first.
 	first atomic.Int32
 }
@@ -46,16 +48,17 @@ func New(o Options) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
 	}
+	late := true
 	switch {
 	case o.Retries == 0:
-		o.Retries = 1
+		o.Retries, late = 1, false
 	case o.Retries < 0:
 		o.Retries = 0
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 8
 	}
-	return &Client{o: o, net: remoting.NewClient(remoting.ClientOptions{
+	return &Client{o: o, late: late, net: remoting.NewClient(remoting.ClientOptions{
 		DialTimeout: min(o.Timeout, 3*time.Second),
 		Dial:        o.Dial,
 		Trace:       o.Trace,
@@ -106,12 +109,17 @@ type request struct {
 	body  []byte
 	write bool
 	extra time.Duration // time the peer may hold the request on purpose
+	// relayed says that the peer asks one of its clients, which may be the silent one.
+	relayed bool
 }
 
 // ask sends r to addr and returns whatever answer came.
 func (c *Client) ask(ctx context.Context, addr string, r request) (*remoting.Response, error) {
 	if addr == "" {
 		return nil, &Unreachable{Err: ErrNoAddress}
+	}
+	if err := unanswered(ctx, addr, r); err != nil {
+		return nil, err
 	}
 	attempts := 1
 	if !r.write {
@@ -123,7 +131,8 @@ func (c *Client) ask(ctx context.Context, addr string, r request) (*remoting.Res
 		if err == nil {
 			return resp, nil
 		}
-		if attempts == 0 || !worthRetry(err) || ctx.Err() != nil {
+		if attempts == 0 || !c.worthRetry(err) || ctx.Err() != nil {
+			noteSilence(ctx, addr, r, err)
 			return nil, err
 		}
 	}
@@ -131,10 +140,10 @@ func (c *Client) ask(ctx context.Context, addr string, r request) (*remoting.Res
 
 // worthRetry: a refused connection is refused again a moment later; an answer
 // that did not come, or a connection that broke, may be luck.
-func worthRetry(err error) bool {
+func (c *Client) worthRetry(err error) bool {
 	var lost *Unreachable
 	var late *Timeout
-	return errors.As(err, &lost) && lost.Lost || errors.As(err, &late) && !late.Deadline
+	return errors.As(err, &lost) && lost.Lost || c.late && errors.As(err, &late) && !late.Deadline
 }
 
 func (c *Client) askOnce(ctx context.Context, addr string, r request) (*remoting.Response, error) {

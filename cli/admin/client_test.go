@@ -176,8 +176,8 @@ func TestErrors(t *testing.T) {
 		if err := ask("silent:1"); !errors.As(err, &late) || late.Deadline || late.Request != 907 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("silent: %v", err)
 		}
-		if took := time.Since(begin); took != 4*time.Second {
-			t.Errorf("a read is asked twice, each for 2 s; it took %v", took)
+		if took := time.Since(begin); took != 2*time.Second {
+			t.Errorf("a silent peer costs the time-out of 2 s once; it took %v", took)
 		}
 		var refused *Refused
 		if err := ask("denies:1"); !errors.As(err, &refused) || !refused.Denied() || refused.Unsupported() {
@@ -220,6 +220,60 @@ func TestErrors(t *testing.T) {
 			t.Errorf("cancelled: %v", err)
 		}
 		c.Close()
+		for _, s := range n.servers {
+			s.Close()
+		}
+	})
+}
+
+// TestOneLook: in one look a silent peer costs its time once; writes, what a peer
+// asks its clients, and retries that were asked for go on.
+func TestOneLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet(t)
+		n.serve("silent:1", func(*remoting.Request) {})
+		n.serve("closes:1", func(r *remoting.Request) { r.Conn.Close() })
+		c := n.client(Options{Timeout: 2 * time.Second})
+		ways := []struct {
+			name string
+			ask  func(ctx context.Context) error
+			took time.Duration
+			sent int
+		}{
+			{"first", func(ctx context.Context) error { _, err := c.HAStatus(ctx, "silent:1"); return err }, 2 * time.Second, 1},
+			{"again", func(ctx context.Context) error { _, err := c.RuntimeInfo(ctx, "silent:1"); return err }, 0, 0},
+			{"of a client", func(ctx context.Context) error {
+				_, err := c.RunningInfo(ctx, "silent:1", "g", "id", false)
+				return err
+			}, 2 * time.Second, 1},
+			{"write", func(ctx context.Context) error { return c.PutKVAt(ctx, "silent:1", "N", "k", "v") }, 2 * time.Second, 1},
+			{"another look", func(ctx context.Context) error { _, err := c.HAStatus(OneLook(ctx), "silent:1"); return err }, 2 * time.Second, 1},
+			{"no look", func(context.Context) error { _, err := c.HAStatus(t.Context(), "silent:1"); return err }, 2 * time.Second, 1},
+		}
+		ctx := OneLook(t.Context())
+		for _, w := range ways {
+			begin, before := time.Now(), len(n.requests("silent:1"))
+			var late *Timeout
+			if err := w.ask(ctx); !errors.As(err, &late) || late.Addr != "silent:1" {
+				t.Errorf("%s: %v", w.name, err)
+			}
+			if took, sent := time.Since(begin), len(n.requests("silent:1"))-before; took != w.took || sent != w.sent {
+				t.Errorf("%s: took %v with %d requests, want %v with %d", w.name, took, sent, w.took, w.sent)
+			}
+		}
+		for range 2 { // a connection that breaks is no silence
+			before := len(n.requests("closes:1"))
+			if _, err := c.HAStatus(ctx, "closes:1"); err == nil || len(n.requests("closes:1"))-before != 2 {
+				t.Errorf("closes: %v", err)
+			}
+		}
+		twice := n.client(Options{Timeout: 2 * time.Second, Retries: 1})
+		begin := time.Now()
+		if _, err := twice.HAStatus(t.Context(), "silent:1"); err == nil || time.Since(begin) != 4*time.Second {
+			t.Errorf("retries that were asked for: %v after %v", err, time.Since(begin))
+		}
+		c.Close()
+		twice.Close()
 		for _, s := range n.servers {
 			s.Close()
 		}
