@@ -94,6 +94,7 @@ NOT_VERIFIED | The broker took the change, and what was read back is not that. |
 NOT_VISIBLE | Brokers tell the nameservers of their changes at once, or within 30 s. | mqctl cluster route-check | --wait=2m
 NOT_WRITTEN | The folder must exist and be writable, and the disk have room. | ls -ld DIR | df -h DIR
 NO_ADDRESS | Its note in the state folder is gone or of an older start; nothing was stopped. | mqctl broker stop NAME
+NO_EFFECT | It is taken so that old scripts start, and left out; everything else is done. | COMMAND --help
 NO_MASTER | Writes go to a master, and none is registered for that name. | mqctl broker list | mqctl ha promote BROKER --id N --force
 NO_OFFSETS | A group has an offset in a queue once it has consumed from it. | mqctl group lag GROUP
 NO_OTHER_MASTER | Without a master nobody takes messages; nothing was changed. | mqctl ha promote BROKER --id N --planned
