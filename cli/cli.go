@@ -226,7 +226,7 @@ func deadlineOver(ctx context.Context) bool {
 func newPrinter(c *call) (*printer, error) {
 	p := &printer{
 		out: c.io.Out, err: c.io.Err, view: c.cmd.view, schema: c.cmd.schema,
-		style: newStyle(c.io.Out, c.str("color"), c.io.Env), errStyle: newStyle(c.io.Err, c.str("color"), c.io.Env),
+		style: newStyle(c.io.Out, c.colourChoice(), c.io.Env), errStyle: newStyle(c.io.Err, c.colourChoice(), c.io.Env),
 		sort: c.str("sort"), limit: int(c.whole("limit")), headers: !c.on("no-headers"), now: c.begun,
 	}
 	p.textIntegers, p.pager = c.str("json-int") == "string", c.io.Env("MQCTL_PAGER")

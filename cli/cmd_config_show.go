@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -92,6 +93,9 @@ func (c *call) effective(key, name, inContext, inDefaults string) (value, origin
 				return s, "env " + v
 			}
 		}
+		if v := colourWish(c.io.Env); key == "color" && v != "" {
+			return map[bool]string{true: "always", false: "never"}[strings.Contains(v, "FORCE")], "env " + v
+		}
 		value = f.def
 	}
 	switch {
@@ -128,6 +132,14 @@ func (c *call) showRest(f *clientFile, x *clientContext, name string, add func(k
 		either("audit_file", d.AuditFile, filepath.Join(stateDir(c.io.Env), "audit.jsonl"))
 	}
 	either("history", history, "2000")
+	for _, v := range []struct{ key, env string }{{"history_file", "MQCTL_HISTORY"}, {"pager", "MQCTL_PAGER"}, {"yes", "MQCTL_YES"}, {"dry-run", "MQCTL_DRY_RUN"},
+		{"reason", "MQCTL_REASON"}, {"compat", "MQCTL_COMPAT"}, {"rocketmq_home", "ROCKETMQ_HOME"}} {
+		if value := c.io.Env(v.env); value != "" {
+			add(v.key, value, "env "+v.env)
+		} else {
+			add(v.key, "", "built-in")
+		}
+	}
 	either("completion_timeout", d.CompletionTimeout, "300ms")
 	for _, s := range []struct{ key, env, value string }{{"access_key", "MQCTL_ACCESS_KEY", x.AccessKey}, {"secret_key", "MQCTL_SECRET_KEY", x.SecretKey}} {
 		switch {
@@ -143,8 +155,34 @@ func (c *call) showRest(f *clientFile, x *clientContext, name string, add func(k
 			add(s.key, "", "built-in")
 		}
 	}
-	if x.TLS.Enable {
-		add("tls", "true", "context "+name)
+	c.showContext(f, x, name, add)
+}
+
+// showContext adds what only the client file says.
+func (c *call) showContext(f *clientFile, x *clientContext, name string, add func(key, value, origin string)) {
+	said := func(key, value, none, origin string) {
+		if value == none {
+			origin = "built-in"
+		}
+		add(key, value, origin)
+	}
+	from := "context " + name
+	said("protected", strconv.FormatBool(x.Protected), "false", from)
+	said("read_only", strconv.FormatBool(x.ReadOnly), "false", from)
+	said("accent", x.Accent, "", from)
+	said("tls", strconv.FormatBool(x.TLS.Enable), "false", from)
+	for _, t := range []struct{ key, value string }{{"ca", x.TLS.CA}, {"cert", x.TLS.Cert}, {"key", x.TLS.Key}, {"server_name", x.TLS.ServerName}} {
+		if t.value != "" {
+			add("tls."+t.key, t.value, from)
+		}
+	}
+	if x.TLS.SkipVerify {
+		add("tls.skip_verify", "true", from)
+	}
+	said("top.refresh", f.Top.Refresh, "", "file top.refresh")
+	said("top.panel", f.Top.Panel, "", "file top.panel")
+	for _, alias := range sortedKeys(f.Alias) {
+		add("alias."+alias, f.Alias[alias], "file alias")
 	}
 }
 

@@ -71,6 +71,9 @@ type place struct {
 const autoQueues = 4
 
 func runMessageSend(ctx context.Context, c *call) (*result, error) {
+	if err := c.refuseChange(); err != nil {
+		return nil, err
+	}
 	topic := c.arg(0)
 	if err := checkTopic(topic); err != nil {
 		return nil, err

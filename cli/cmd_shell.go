@@ -65,7 +65,7 @@ func (c *call) shell(ctx context.Context, namesrv string) (int, error) {
 	}
 	interactive := !c.given("execute") && len(c.args) == 0 && onTerminal(c.io)
 	if interactive {
-		look := newStyle(c.io.Out, c.str("color"), c.io.Env)
+		look := newStyle(c.io.Out, c.colourChoice(), c.io.Env)
 		o.Colour = look.colours(c.str("color"), c.io.Env)
 		o.History = c.history()
 	}

@@ -42,6 +42,29 @@ func newStyle(w io.Writer, choice string, env func(string) string) style {
 	return s
 }
 
+// colourWish names the variable by which the environment asks for colours or for
+// none; "" if it does not.
+func colourWish(env func(string) string) string {
+	for _, name := range []string{"FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR"} {
+		if env(name) != "" {
+			return name
+		}
+	}
+	if env("TERM") == "dumb" {
+		return "TERM"
+	}
+	return ""
+}
+
+// colourChoice is --color or MQCTL_COLOR, else what the environment wishes, which
+// newStyle looks up, else what the client file says.
+func (c *call) colourChoice() string {
+	if !c.given("color") && c.io.Env("MQCTL_COLOR") == "" && colourWish(c.io.Env) != "" {
+		return "auto"
+	}
+	return c.str("color")
+}
+
 // colours decides by --color, MQCTL_COLOR, FORCE_COLOR, NO_COLOR, terminal, in
 // this order.
 func (s *style) colours(choice string, env func(string) string) bool {

@@ -151,8 +151,13 @@ func (c *call) refuseChange() error {
 	if !c.active.ReadOnly {
 		return nil
 	}
-	return fail(ExitDenied, "READ_ONLY", "the context %q is read-only; nothing was sent", c.active.Name).
-		because("read_only = true in %s", c.file.path).try("--dry-run shows what would change", "--context NAME")
+	m := fail(ExitDenied, "READ_ONLY", "the context %q is read-only; nothing was sent", c.active.Name).
+		because("read_only = true in %s", c.file.path)
+	if c.is(mutates) {
+		m.offer("--dry-run shows what would change")
+	}
+	m.offer("--context NAME")
+	return m
 }
 
 // credentials are the keys that requests are signed with; both empty: none.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"text/template"
@@ -232,6 +233,23 @@ func TestColourPrecedence(t *testing.T) {
 		s := style{terminal: c.terminal}
 		if got := s.colours(c.choice, func(k string) string { return c.env[k] }); got != c.want {
 			t.Errorf("%+v: %t", c, got)
+		}
+	}
+	for _, c := range []struct {
+		env  map[string]string
+		file string
+		want bool
+	}{ // the client file comes behind the environment
+		{nil, "always", true}, {nil, "never", false},
+		{map[string]string{"NO_COLOR": "1"}, "always", false}, {map[string]string{"TERM": "dumb"}, "always", false},
+		{map[string]string{"FORCE_COLOR": "1"}, "never", true}, {map[string]string{"CLICOLOR_FORCE": "1"}, "never", true},
+		{map[string]string{"MQCTL_COLOR": "always", "NO_COLOR": "1"}, "never", true}, {map[string]string{"MQCTL_COLOR": "never", "FORCE_COLOR": "1"}, "always", false},
+	} {
+		env := map[string]string{"MQCTL_CONFIG": inputs(t)("config.toml", "[defaults]\ncolor = \""+c.file+"\"\n")}
+		maps.Copy(env, c.env)
+		_, _, errs := runEnv(env, "mqctl", "-n", "127.0.0.1:1", "cluster", "list")
+		if got := strings.HasPrefix(errs, "\x1b["); got != c.want {
+			t.Errorf("%v over color = %q: %t, %q", c.env, c.file, got, errs)
 		}
 	}
 	code, _, errs := runLine("mqctl", "-n", "127.0.0.1:1", "cluster", "list", "--color", "always")

@@ -92,7 +92,7 @@ func (c *command) is(a attr) bool { return c.attrs&a != 0 }
 // repeats reports whether --watch can repeat it: it changes nothing, and ends by
 // itself without having waited for something.
 func (c *command) repeats() bool {
-	return c.attrs&(mutates|server|streams) == 0 && !strings.HasPrefix(c.path, "wait ")
+	return c.attrs&(mutates|server|streams) == 0 && !strings.HasPrefix(c.path, "wait ") && c.path != "message send"
 }
 
 // looksOnce reports whether a run asks each broker about one moment; others, such as
