@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"mqctl/store/vfs"
 )
 
 // The audit file has one JSON object a line for each command that changed
@@ -199,6 +201,9 @@ func appendAudit(path string, e *auditEntry) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+	if err := vfs.CheckFile(path); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -218,6 +223,9 @@ const maxAuditLine = 64 << 20
 
 // readAudit reads the audit file, oldest first. Lines that cannot be read are counted.
 func readAudit(path string) (entries []auditEntry, damaged int, err error) {
+	if err := vfs.CheckFile(path); err != nil {
+		return nil, 0, err
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil

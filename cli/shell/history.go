@@ -3,6 +3,7 @@ package shell
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,6 +50,9 @@ func (h *History) Lines() []string { return h.lines }
 
 // readLines reads a history; one that is not there is empty.
 func readLines(path string) ([]string, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 {
+		return nil, fmt.Errorf("%s is a pipe or socket, and not a file for the history", path) // opening it would wait for a writer
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

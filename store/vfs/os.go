@@ -30,17 +30,38 @@ func wrap(f *os.File, err error) (File, error) {
 	return osFile{f}, nil
 }
 
+// errPipe says why something is not opened.
+var errPipe = errors.New("a pipe or socket is in the place of a file: remove it")
+
+// open opens a file. A pipe or socket is refused: opening it, or the first read, would
+// wait for whoever is at its other end, perhaps for ever.
+func open(name string, flag int) (*os.File, error) {
+	if err := CheckFile(name); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, flag, 0o644)
+}
+
+// CheckFile refuses a name at which a pipe or socket lies. A name that is free, or
+// cannot be looked at, passes: opening it says more.
+func CheckFile(name string) error {
+	if info, err := os.Stat(name); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+		return &fs.PathError{Op: "open", Path: name, Err: errPipe}
+	}
+	return nil
+}
+
 // Create implements FS.
 func (OS) Create(name string) (File, error) {
-	return wrap(os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644))
+	return wrap(open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC))
 }
 
 // Open implements FS.
-func (OS) Open(name string) (File, error) { return wrap(os.Open(name)) }
+func (OS) Open(name string) (File, error) { return wrap(open(name, os.O_RDONLY)) }
 
 // OpenReadWrite implements FS.
 func (OS) OpenReadWrite(name string) (File, error) {
-	return wrap(os.OpenFile(name, os.O_RDWR, 0))
+	return wrap(open(name, os.O_RDWR))
 }
 
 // CopyMode implements Modes.
@@ -214,7 +235,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 			return nil, &LockedError{Path: name, PID: os.Getpid()}
 		}
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := open(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
