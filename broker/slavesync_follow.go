@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -26,7 +28,7 @@ type masterState struct {
 	since    uint64 // the newest version of its progress that is here
 	pushed   uint64 // the newest version of ours that is there
 	// got is what the last round brought: what comes of it is not sent back.
-	got    map[progressKey]subgroup.Progress
+	got    heardRecords
 	leases map[leaseKey]int64 // taken over from it: when they end, in ms
 	fullAt time.Time          // of the last round that exchanged everything
 
@@ -41,6 +43,9 @@ type leaseKey struct {
 	group, client string
 	queue         subgroup.QueueKey
 }
+
+// largeTable is from how many records on an exchange is worth a collection of its garbage.
+const largeTable = 20_000
 
 // renewSlack is by how much the end of a lease may differ, in ms, and still be the
 // one that was taken over: clients renew every 20 s.
@@ -87,11 +92,20 @@ func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool,
 	full := now.Sub(m.fullAt) >= fullEvery
 	m.whole = m.whole || full
 	if full {
-		m.since, m.pushed, m.got = 0, 0, nil
+		m.since, m.pushed, m.got = 0, 0, heardRecords{}
 	}
-	records, upTo := s.o.Offsets.Since(nil, m.pushed)
-	give := tables{records: m.unheard(records), leases: m.ownLeases(s.o.Locks.Leases(), now.UnixMilli())}
-	a, got, err := s.swap(ctx, m.addr, asking{instance: m.instance, since: m.since, deletions: s.deletionsSince(m)}, give)
+	records, upTo := s.o.Offsets.SinceBut(nil, m.pushed, m.got.has)
+	give := tables{records: records, leases: m.ownLeases(s.o.Locks.Leases(), now.UnixMilli())}
+	m.got = heardRecords{}
+	taken := 0
+	a, got, err := s.swap(ctx, m.addr, asking{instance: m.instance, since: m.since, deletions: s.deletionsSince(m)}, give,
+		func(records []subgroup.ProgressRecord) {
+			if s.o.Offsets.Merge(records) > 0 {
+				s.changing.Add(1)
+			}
+			m.got.add(records)
+			taken += len(records)
+		})
 	if err != nil {
 		m.known = !errors.As(err, new(*remoting.Error)) && m.known // another program may answer there now
 		return false, err
@@ -104,7 +118,7 @@ func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool,
 	if fresh {
 		m.heard = heardDeletions{cuts: m.heard.cuts}
 	}
-	s.takeProgress(m, got, now.UnixMilli())
+	s.takeLeases(m, got.leases, now.UnixMilli())
 	m.instance, m.since, m.pushed = a.instance, a.version, upTo
 	if fresh {
 		m.pushed = 0 // what an earlier run of it had may be lost
@@ -115,12 +129,17 @@ func (s *slaveSync) followOnce(ctx context.Context, m *masterState) (again bool,
 	if err := s.takeTables(ctx, m, a, got); err != nil {
 		return false, err
 	}
+	if taken >= largeTable {
+		// Else what it took stays with the process: there is little garbage at other times.
+		debug.FreeOSMemory()
+	}
 	return fresh && !full, nil
 }
 
-// swap makes one exchange of progress, in as many requests as it takes. The
-// version that a.since is to be next is that of the first answer.
-func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables) (answering, *tables, error) {
+// swap makes one exchange of progress, in as many requests as it takes; take gets the
+// records of each answer, the rest is returned. The version that a.since is to be next
+// is that of the first answer.
+func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables, take func([]subgroup.ProgressRecord)) (answering, *tables, error) {
 	st := s.o.Stand.Load()
 	a.name, a.id, a.addr, a.slave = s.o.Name, st.ID, s.o.Addr(), st.isSlave()
 	var first answering
@@ -133,7 +152,7 @@ func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables
 		}
 		give.records = give.records[n:]
 	}
-	all := &tables{}
+	var rest *tables
 	for round := 0; ; round++ {
 		resp, err := s.askTables(ctx, addr, &a, give.encode())
 		if err != nil {
@@ -147,43 +166,49 @@ func (s *slaveSync) swap(ctx context.Context, addr string, a asking, give tables
 		if err != nil {
 			return first, nil, fmt.Errorf("the tables of %s: %w", addr, err)
 		}
-		if round == 0 {
-			first = head
-			all.leases, all.delays, all.modes, all.deletions = part.leases, part.delays, part.modes, part.deletions
+		take(part.records)
+		if part.records = nil; round == 0 {
+			first, rest = head, part
 		}
-		all.records = append(all.records, part.records...)
 		if head.next == nil || head.instance != first.instance {
-			return first, all, nil
+			return first, rest, nil
 		}
 		a.after, a.deletions, give = head.next, nil, tables{}
 	}
 }
 
-// takeProgress merges what a master sent, and remembers it.
-func (s *slaveSync) takeProgress(m *masterState, got *tables, nowMillis int64) {
-	if s.o.Offsets.Merge(got.records) > 0 {
-		s.changing.Add(1)
-	}
-	m.got = make(map[progressKey]subgroup.Progress, len(got.records))
-	for i := range got.records {
-		m.got[keyOf(&got.records[i])] = got.records[i].Progress
-	}
-	s.o.Locks.TakeOver(got.leases)
-	m.leases = make(map[leaseKey]int64, len(got.leases))
-	for _, l := range got.leases {
+// takeLeases takes over a master's queue locks, and remembers them.
+func (s *slaveSync) takeLeases(m *masterState, leases []subgroup.Lease, nowMillis int64) {
+	s.o.Locks.TakeOver(leases)
+	m.leases = make(map[leaseKey]int64, len(leases))
+	for _, l := range leases {
 		m.leases[leaseKey{l.Group, l.ClientID, l.Queue}] = nowMillis + l.LeftMillis
 	}
 }
 
-// unheard leaves out what the last round brought from the other side.
-func (m *masterState) unheard(records []subgroup.ProgressRecord) []subgroup.ProgressRecord {
-	if len(m.got) == 0 {
-		return records
+// heardRecords remembers records by their hashes, so that a large table costs little
+// until the next round. Two of one hash in 2^64 would let one change wait for the next
+// exchange of everything.
+type heardRecords struct {
+	seed   maphash.Seed
+	hashes map[uint64]struct{}
+}
+
+func (h *heardRecords) add(records []subgroup.ProgressRecord) {
+	if h.hashes == nil {
+		h.seed, h.hashes = maphash.MakeSeed(), make(map[uint64]struct{}, len(records))
 	}
-	return slices.DeleteFunc(records, func(r subgroup.ProgressRecord) bool {
-		p, heard := m.got[keyOf(&r)]
-		return heard && p == r.Progress
-	})
+	for i := range records {
+		h.hashes[maphash.Comparable(h.seed, records[i])] = struct{}{}
+	}
+}
+
+func (h *heardRecords) has(r *subgroup.ProgressRecord) bool {
+	if len(h.hashes) == 0 {
+		return false
+	}
+	_, heard := h.hashes[maphash.Comparable(h.seed, *r)]
+	return heard
 }
 
 // ownLeases are the locks that clients took or renewed here. A lock that was only

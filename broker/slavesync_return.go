@@ -78,11 +78,11 @@ func isOurs(info map[string]string) bool {
 // mergeOurs is R1: full tables in both directions, with the leases.
 func (s *slaveSync) mergeOurs(ctx context.Context, m member) error {
 	records, _ := s.o.Offsets.Since(nil, 0)
-	_, got, err := s.swap(ctx, m.Addr, asking{}, tables{records: records, leases: s.o.Locks.Leases()})
+	_, got, err := s.swap(ctx, m.Addr, asking{}, tables{records: records, leases: s.o.Locks.Leases()},
+		func(records []subgroup.ProgressRecord) { s.o.Offsets.Merge(records) })
 	if err != nil {
 		return err
 	}
-	s.o.Offsets.Merge(got.records)
 	s.o.Locks.TakeOver(got.leases)
 	return nil
 }

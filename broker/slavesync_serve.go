@@ -75,7 +75,7 @@ func (s *slaveSync) tell(a *asking) (*answering, *tables) {
 		give.delays, give.modes = s.o.Delays.JSON(), s.o.Modes.JSON()
 	}
 	var records []subgroup.ProgressRecord
-	records, head.version = s.o.Offsets.Since(nil, since)
+	records, head.version = s.o.Offsets.SinceBut(nil, since, a.had)
 	give.records, head.next = cut(records, a.after, mostRecordBytes)
 	return head, give
 }

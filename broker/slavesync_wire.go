@@ -37,7 +37,7 @@ const (
 const sectionHead = 5
 
 // mostRecordBytes is about how much progress goes into one body.
-const mostRecordBytes = 4 << 20
+const mostRecordBytes = 2 << 20
 
 func appendSection(dst []byte, tag byte, content []byte) []byte {
 	dst = append(dst, tag)
@@ -114,7 +114,11 @@ func decodeTables(b []byte) (*tables, error) {
 			if err != nil {
 				return fmt.Errorf("progress: %w", err)
 			}
-			t.records = append(t.records, records...)
+			if t.records == nil {
+				t.records = records // the usual case: one section
+			} else {
+				t.records = append(t.records, records...)
+			}
 		case tagLeases:
 			leases, err := subgroup.DecodeLeases(content)
 			if err != nil {
@@ -209,6 +213,11 @@ type asking struct {
 
 	deletions     *uint64 // those of topics after this number, too; nil: none
 	deletionsOnly bool    // answer nothing else
+}
+
+// had says whether a record came with the parts that the asker has.
+func (a *asking) had(r *subgroup.ProgressRecord) bool {
+	return a.after != nil && compareKeys(keyOf(r), *a.after) <= 0
 }
 
 // EncodeExt writes the header.

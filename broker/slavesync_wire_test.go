@@ -77,7 +77,12 @@ func TestCut(t *testing.T) {
 		var got []subgroup.ProgressRecord
 		var after *progressKey
 		for {
-			part, next := cut(someRecords(100), after, most)
+			a := &asking{after: after}
+			rest := slices.DeleteFunc(someRecords(100), func(r subgroup.ProgressRecord) bool { return a.had(&r) })
+			part, next := cut(rest, after, most)
+			if again, _ := cut(someRecords(100), after, most); !slices.Equal(part, again) {
+				t.Fatalf("bodies of %d bytes: without what the asker had %v, with it %v", most, part, again)
+			}
 			got = append(got, part...)
 			if next == nil {
 				break
@@ -93,6 +98,36 @@ func TestCut(t *testing.T) {
 		}
 		if len(got) != 100 || len(seen) != 100 {
 			t.Errorf("bodies of %d bytes: %d records, %d keys", most, len(got), len(seen))
+		}
+	}
+}
+
+// What was heard is known again, and nothing else is: neither another value of the same
+// queue nor another queue.
+func TestHeardRecords(t *testing.T) {
+	var h heardRecords
+	records := someRecords(100)
+	if h.has(&records[0]) {
+		t.Error("a record is known before any was heard")
+	}
+	h.add(records[:40])
+	h.add(records[40:60])
+	for i := range records {
+		if h.has(&records[i]) != (i < 60) {
+			t.Errorf("record %d: known %t", i, h.has(&records[i]))
+		}
+	}
+	for _, change := range []func(r *subgroup.ProgressRecord){
+		func(r *subgroup.ProgressRecord) { r.Offset++ },
+		func(r *subgroup.ProgressRecord) { r.Gen++ },
+		func(r *subgroup.ProgressRecord) { r.Pending = !r.Pending },
+		func(r *subgroup.ProgressRecord) { r.Queue += 1000 },
+		func(r *subgroup.ProgressRecord) { r.Topic += "x" },
+		func(r *subgroup.ProgressRecord) { r.Group += "x" },
+	} {
+		r := records[3]
+		if change(&r); h.has(&r) {
+			t.Errorf("%+v is known, heard was %+v", r, records[3])
 		}
 	}
 }

@@ -96,6 +96,12 @@ func (o *Offsets) changedIn(epoch uint32) bool {
 // of another process, and returns the version they lead to. It costs by what
 // changed, not by what there is.
 func (o *Offsets) Since(dst []ProgressRecord, version uint64) ([]ProgressRecord, uint64) {
+	return o.SinceBut(dst, version, nil)
+}
+
+// SinceBut is Since without the records of which known is true; nil: none are. known is
+// called for one record at a time and must not wait or call o.
+func (o *Offsets) SinceBut(dst []ProgressRecord, version uint64, known func(r *ProgressRecord) bool) ([]ProgressRecord, uint64) {
 	to := o.Version()
 	from := uint32(version)
 	if uint32(version>>32) != o.life || version > to {
@@ -105,8 +111,13 @@ func (o *Offsets) Since(dst []ProgressRecord, version uint64) ([]ProgressRecord,
 		s := &o.shards[i]
 		s.mu.Lock()
 		for _, e := range s.changed.after(from) {
-			if c := e.cell(); c != nil {
-				dst = append(dst, ProgressRecord{Topic: e.row.key.topic, Group: e.row.key.group, Queue: e.queue, Progress: c.progress()})
+			c := e.cell()
+			if c == nil {
+				continue
+			}
+			r := ProgressRecord{Topic: e.row.key.topic, Group: e.row.key.group, Queue: e.queue, Progress: c.progress()}
+			if known == nil || !known(&r) {
+				dst = append(dst, r)
 			}
 		}
 		s.mu.Unlock()

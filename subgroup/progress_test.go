@@ -3,6 +3,7 @@ package subgroup_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -383,6 +384,10 @@ func TestSince(t *testing.T) {
 	_, theirs, _ := strings.Cut(string(replica.JSON(true)), "offsetTable")
 	if mine != theirs || len(a) != 1000 {
 		t.Errorf("the copy differs, or of 1000 keys there are %d", len(a))
+	}
+	odd := func(r *subgroup.ProgressRecord) bool { return r.Queue%2 == 1 }
+	if b, to := o.SinceBut(nil, 0, odd); len(b) != 500 || to != version || slices.ContainsFunc(b, func(r subgroup.ProgressRecord) bool { return odd(&r) }) {
+		t.Errorf("without odd queues: %d records up to %d", len(b), to)
 	}
 	if b, _ := o.Since(nil, 1<<40|77); len(b) != len(a) {
 		t.Errorf("a version of another process: %d records of %d", len(b), len(a))
