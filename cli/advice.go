@@ -147,9 +147,35 @@ VALUE_MISSING | Nothing was sent. | COMMAND --help
 WRITE_FAILED | The folder must be writable, and the disk have room. | ls -ld DIR | df -h DIR
 `
 
+// lineWith writes the command that met an error with one more flag: as a whole line
+// where the flag makes it run, by its name where the flag only tells about it; ""
+// where the command has no such flag or nobody knows the command.
+type lineWith func(flag string) string
+
+// lineByName knows how the command is written and nothing of its line.
+func lineByName(command string) lineWith {
+	return func(flag string) string {
+		if command == "" {
+			return ""
+		}
+		return "mqctl " + command + " " + flag
+	}
+}
+
+// lineWith is the line of this call with one more flag.
+func (c *call) lineWith(flag string) string {
+	switch key := strings.TrimPrefix(flag, "--"); {
+	case flag == "--help" || flag == "--schema" || flag == "--examples":
+		return lineByName(c.name())(flag)
+	case c.given(key) || c.flag(key) == nil:
+		return ""
+	}
+	return lineByName(c.name() + c.repeated(func(f *flagSpec) bool { return !secretWord(f.key) && f.key != "schema" && f.key != "watch" }))(flag)
+}
+
 // complete gives an error that does not say what to try what its code always
-// means. command is how the command is written, "" when it is not known.
-func (m *Message) complete(command string) {
+// means.
+func (m *Message) complete(line lineWith) {
 	if len(m.Try) > 0 {
 		return
 	}
@@ -158,12 +184,14 @@ func (m *Message) complete(command string) {
 		m.Why = sentenceAsWhy(row[0])
 	}
 	for _, t := range row[1:] {
-		if rest, ok := strings.CutPrefix(t, "COMMAND"); ok {
-			if t = "mqctl help"; command != "" {
-				t = "mqctl " + command + rest
+		if flag, ok := strings.CutPrefix(t, "COMMAND "); ok {
+			if t = line(flag); t == "" && flag == "--help" {
+				t = "mqctl help"
 			}
 		}
-		m.offer(t)
+		if t != "" {
+			m.offer(t)
+		}
 	}
 }
 
@@ -180,12 +208,12 @@ func sentenceAsWhy(s string) string {
 
 // complete completes all errors of a result but those that a sum in front of them
 // has said.
-func (r *result) complete(command string) {
+func (r *result) complete(line lineWith) {
 	for i := range r.errors {
 		m := &r.errors[i]
 		if i > 0 && r.errors[0].Code == "PARTIAL" && m.said(&r.errors[0]) {
 			continue
 		}
-		m.complete(command)
+		m.complete(line)
 	}
 }

@@ -30,7 +30,7 @@ func runApp(ctx context.Context, l *line, stdio Stdio) int {
 		failed = usage("BAD_COMMAND_LINE", "%v", err)
 	}
 	if failed != nil {
-		return printUsage(stdio, asMessage(failed), l.name())
+		return printUsage(stdio, asMessage(failed), lineByName(l.name()))
 	}
 	return code
 }

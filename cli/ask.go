@@ -211,7 +211,11 @@ func (g *gap) candidates(ctx context.Context, io Stdio, args []string) []string 
 	if f.kind == kindBool || f.complete == "file" || f.complete == "" && len(f.enum) == 0 {
 		return nil
 	}
-	c.values(ctx, f, args, vocabularyOf(g.cmd, g.old))
+	l := commands().unfinishedLine(args)
+	if l.cmd != g.cmd {
+		l.cmd, l.old, l.v = g.cmd, g.old, vocabularyOf(g.cmd, g.old)
+	}
+	c.values(ctx, f, l)
 	var names []string
 	for line := range strings.Lines(c.out.String()) {
 		name, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")

@@ -48,7 +48,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 		l, err = normaliseAsking(ctx, io, append([]string{args[0]}, words...))
 	}
 	if err != nil {
-		return compat(io, printUsage(io, asMessage(err), l.name()))
+		return compat(io, printUsage(io, asMessage(err), lineByName(l.name())))
 	}
 	for _, m := range l.notes {
 		(&printer{err: io.Err, errStyle: newStyle(io.Err, io.Env("MQCTL_COLOR"), io.Env)}).message(m, "warning")
@@ -93,10 +93,9 @@ func compat(io Stdio, code int) int {
 	return ExitOK
 }
 
-// printUsage writes an error of the command line; nothing goes to stdout. command
-// is how the command is written, "" when it is not known.
-func printUsage(io Stdio, m *Message, command string) int {
-	m.complete(command)
+// printUsage writes an error of the command line; nothing goes to stdout.
+func printUsage(io Stdio, m *Message, line lineWith) int {
+	m.complete(line)
 	p := printer{err: io.Err, errStyle: newStyle(io.Err, io.Env("MQCTL_COLOR"), io.Env)}
 	p.message(m, "error")
 	return m.ExitCode
@@ -114,14 +113,14 @@ func execute(ctx context.Context, c *call) int {
 		return printOwnSchema(c)
 	}
 	if err := c.checkEnvironment(); err != nil {
-		return printUsage(c.io, asMessage(err), c.name())
+		return printUsage(c.io, asMessage(err), c.lineWith)
 	}
 	if err := c.useClientFile(); err != nil {
-		return printUsage(c.io, asMessage(err), c.name())
+		return printUsage(c.io, asMessage(err), c.lineWith)
 	}
 	p, err := newPrinter(c)
 	if err != nil {
-		return printUsage(c.io, asMessage(err), c.name())
+		return printUsage(c.io, asMessage(err), c.lineWith)
 	}
 	c.p = p
 	if err := c.refuseReadOnly(); err != nil {
@@ -160,7 +159,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	}
 	if err != nil {
 		if status, ok := interruption(ctx); ok && r == nil {
-			printUsage(c.io, asMessage(c.explain(context.Canceled)), c.name())
+			printUsage(c.io, asMessage(c.explain(context.Canceled)), c.lineWith)
 			return status
 		}
 		m := asMessage(c.explain(err))
@@ -170,9 +169,9 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 			c.sayStandIns(r)
 		}
 		r.errors = append(r.errors, *m)
-		r.complete(c.name())
+		r.complete(c.lineWith)
 		if m.ExitCode == ExitUsage && r.items == nil {
-			return printUsage(c.io, m, c.name())
+			return printUsage(c.io, m, c.lineWith)
 		}
 		if c.p.format != "json" && len(r.items) == 0 {
 			c.p.messages(r)
@@ -180,7 +179,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		}
 	} else if len(r.errors) > 0 || r.exit != 0 || r.final != nil {
 		code = r.code()
-		r.complete(c.name())
+		r.complete(c.lineWith)
 	}
 	if code == ExitPartial && c.on("allow-partial") {
 		code = ExitOK
@@ -191,7 +190,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 	if !r.streamed {
 		if err := c.p.print(r); err != nil {
 			if m := asMessage(err); m.ExitCode != ExitOK {
-				return printUsage(c.io, m, c.name())
+				return printUsage(c.io, m, c.lineWith)
 			}
 			c.p.message(asMessage(err), "warning")
 		}
@@ -207,7 +206,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		fmt.Fprintln(c.io.Err, "note    dry run: nothing was written")
 	}
 	if c.p.broken != nil && !quiet(c.p.broken) {
-		return printUsage(c.io, fail(ExitFailed, "OUTPUT_FAILED", "cannot write the result: %v", c.p.broken), c.name())
+		return printUsage(c.io, fail(ExitFailed, "OUTPUT_FAILED", "cannot write the result: %v", c.p.broken), c.lineWith)
 	}
 	if status, ok := interruption(ctx); ok && code != ExitOK && code != ExitPartial {
 		return status
@@ -341,5 +340,5 @@ func reportBug(io Stdio, args []string, p any, stack []byte) int {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		where = "(not written: " + err.Error() + ")"
 	}
-	return printUsage(io, fail(ExitBug, "BUG", "internal error: %v", p).because("the report is in %s", where), "")
+	return printUsage(io, fail(ExitBug, "BUG", "internal error: %v", p).because("the report is in %s", where), lineByName(""))
 }

@@ -103,7 +103,7 @@ func clientInspectCommands() []*command {
 			run: runClientInspect, schema: "mqctl.client.inspect/v1", exits: exits, view: v,
 			examples: []string{"mqctl client inspect order_consumer", "mqctl client inspect --group order_consumer", "mqctl client inspect order_consumer --client 10.0.1.21@1 --stack", "mqctl consumerStatus -n 127.0.0.1:9876 -g order_consumer"},
 			flags: append(flags(),
-				flagSpec{key: "client", long: "clientId", short: "i", meta: "ID", help: "this client only"},
+				flagSpec{key: "client", long: "clientId", short: "i", meta: "ID", complete: "client", help: "this client only"},
 				flagSpec{key: "broker", long: "brokerAddr", short: "b", meta: "ADDR", complete: "broker", help: "ask through this broker only"}),
 		},
 		{

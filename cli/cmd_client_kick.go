@@ -22,7 +22,7 @@ type kickItem struct {
 
 func clientKickCommand() *command {
 	return &command{
-		path: "client kick", summary: "close the connections of a client", args: "CLIENT|IP:PORT", min: 1, max: 1, named: "client", run: runClientKick, attrs: mutates | destructive,
+		path: "client kick", summary: "close the connections of a client", args: "CLIENT|IP:PORT", min: 1, max: 1, named: "client", argFrom: "client", run: runClientKick, attrs: mutates | destructive,
 		schema: "mqctl.client.kick/v1", exits: []int{ExitNotFound, ExitPartial, ExitAborted},
 		examples: []string{"mqctl client kick 10.0.1.21@4711 --yes", "mqctl client kick --client 10.0.1.21@4711 --yes", "mqctl client kick 10.0.1.21:50122 --broker broker-a --dry-run"},
 		view: view{
@@ -137,7 +137,7 @@ func consumerOffsetsCommand() *command {
 		flags: []flagSpec{
 			{key: "group", long: "group", short: "g", required: true, meta: "GROUP", complete: "group", help: "the group"},
 			{key: "topic", long: "topic", short: "t", required: true, meta: "TOPIC", complete: "topic", help: "the topic"},
-			{key: "client", long: "originClientId", short: "i", meta: "ID", help: "this client only"},
+			{key: "client", long: "originClientId", short: "i", meta: "ID", complete: "client", help: "this client only"},
 		},
 		view: view{
 			item: consumerOffsetItem{}, name: func(item any) string { return item.(*consumerOffsetItem).ClientID }, old: oldConsumerOffsets,

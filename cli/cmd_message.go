@@ -107,7 +107,7 @@ func messageCommands() []*command {
 				{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "this cluster only"},
 				{key: "track", newOnly: true, kind: kindBool, help: "also which groups have consumed it"},
 				{key: "group", long: "consumerGroup", short: "g", oldOnly: true, meta: "GROUP", complete: "group", help: "have a member of this group consume it now; needs -d"},
-				{key: "client", long: "clientId", short: "d", oldOnly: true, meta: "ID", help: "the member"},
+				{key: "client", long: "clientId", short: "d", oldOnly: true, meta: "ID", complete: "client", help: "the member"},
 				{key: "again", long: "sendMessage", short: "s", oldOnly: true, kind: kindBool, help: "send it to its topic again"},
 				{key: "unit", long: "unitName", short: "u", oldOnly: true, meta: "NAME", help: "part of the id of mqadmin's own client; read and not used, as nothing registers here"},
 				bodyFormatFlag(),

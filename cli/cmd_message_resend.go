@@ -57,7 +57,7 @@ func messageResendCommand() *command {
 		flags: []flagSpec{
 			{key: "topic", meta: "TOPIC", complete: "topic", help: "the topic of the message"},
 			{key: "group", meta: "GROUP", complete: "group", help: "a member of this group consumes it now; with --from-dlq whose dead letters"},
-			{key: "client", meta: "ID", help: "this member [any that is online]"},
+			{key: "client", meta: "ID", complete: "client", help: "this member [any that is online]"},
 			{key: "from-dlq", kind: kindBool, help: "all messages of the group's dead-letter topic go to its retry topic, which no other group reads"},
 			{key: "to", meta: "TOPIC", complete: "topic", help: "a copy goes to this topic instead"},
 			{key: "max", kind: kindInt, min: 1, max: 100000, def: "1000", meta: "N", help: "with --from-dlq: at most so many, the oldest first; --limit means the same"},

@@ -44,7 +44,7 @@ func messageSendCommand() *command {
 			{key: "property", newOnly: true, kind: kindList, meta: "NAME=VALUE", help: "a property of your own; may be repeated"},
 			{key: "delay-level", newOnly: true, kind: kindInt, min: 1, max: 18, meta: "N", help: "deliver later, by the broker's delay levels"},
 			{key: "broker", long: "broker", short: "b", meta: "NAME", complete: "broker", help: "to this broker"},
-			{key: "queue", long: "qid", short: "i", kind: kindInt, max: math.MaxInt32, meta: "N", help: "to this queue; needs the broker"},
+			{key: "queue", long: "qid", short: "i", kind: kindInt, max: math.MaxInt32, meta: "N", complete: "queue", help: "to this queue; needs the broker"},
 			{key: "count", newOnly: true, kind: kindInt, min: 1, max: 1 << 30, def: "1", meta: "N", help: "how many"},
 			{key: "rate", newOnly: true, kind: kindInt, min: 1, max: 1 << 30, meta: "N", help: "at most so many a second"},
 			{key: "old-trace", long: "msgTraceEnable", short: "m", oldOnly: true, kind: kindBool, help: "message trace; only false is possible"},

@@ -21,7 +21,7 @@ func messageTailCommand() *command {
 		flags: []flagSpec{
 			{key: "last", kind: kindInt, max: 1 << 20, def: "10", meta: "N", help: "the newest N messages"},
 			{key: "since", meta: "DUR|TIME", help: "stored within this time, or since this moment"},
-			{key: "from", meta: "BROKER:QUEUE:OFFSET", help: "from this position on"},
+			{key: "from", meta: "BROKER:QUEUE:OFFSET", complete: "place", help: "from this position on"},
 			{key: "tag", meta: "TAG", help: "only this tag; || between several"},
 			{key: "follow", kind: kindBool, help: "go on with new messages until interrupted"},
 		},

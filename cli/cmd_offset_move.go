@@ -53,10 +53,10 @@ func offsetMoveCommands() []*command {
 			},
 			flags: []flagSpec{
 				group, topic, moment, force, broker, cluster,
-				{key: "to-offset", kind: kindList, newOnly: true, meta: "BROKER:QUEUE=OFFSET", help: "one queue to one offset; may be repeated"},
+				{key: "to-offset", kind: kindList, newOnly: true, meta: "BROKER:QUEUE=OFFSET", complete: "place=", help: "one queue to one offset; may be repeated"},
 				{key: "offline", kind: kindBool, newOnly: true, help: "store the offsets even while clients are online"},
-				{key: "queue", long: "queue", short: "q", kind: kindInt, min: 0, max: maxQueues, meta: "N", oldOnly: true, help: "this queue only, of the broker of -b"},
-				{key: "queue-offset", long: "offset", short: "o", kind: kindInt, min: -1, max: 1 << 62, meta: "N", oldOnly: true, help: "its new offset, instead of the time"},
+				{key: "queue", long: "queue", short: "q", kind: kindInt, min: 0, max: maxQueues, meta: "N", complete: "queue", oldOnly: true, help: "this queue only, of the broker of -b"},
+				{key: "queue-offset", long: "offset", short: "o", kind: kindInt, min: -1, max: 1 << 62, meta: "N", complete: "offset", oldOnly: true, help: "its new offset, instead of the time"},
 			},
 		},
 		{

@@ -243,7 +243,7 @@ func TestEveryErrorAdvises(t *testing.T) {
 			continue
 		}
 		m := fail(ExitFailed, code, "something")
-		m.complete("group set")
+		m.complete(lineByName("group set"))
 		if m.Why == "" || len(m.Try) == 0 {
 			t.Errorf("%s: advice.go has no row that says why, and what to try: %q", code, m.lines("error"))
 		}

@@ -5,12 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"mqctl/cli/admin"
 )
-
-// completionTime bounds how long completion asks the cluster.
-const completionTime = 300 * time.Millisecond
 
 // completer collects candidates for the last of words.
 type completer struct {
@@ -48,48 +43,89 @@ func (c *completer) offer(word, text string) {
 	}
 }
 
-// candidates walks over the finished words as the front door does.
-func (c *completer) candidates(ctx context.Context, words []string) {
-	path, cmd, old := "", (*command)(nil), false
-	v := vocabularyOf(&command{attrs: mutates}, false)
-	var pending *flagSpec
+// unfinished is a command line that is being typed, as far as its finished words
+// say what it is.
+type unfinished struct {
+	path    string   // of nouns and verbs
+	cmd     *command // nil: not named yet
+	old     bool
+	v       *vocabulary
+	pending *flagSpec // whose value is being typed
+	values  map[string][]string
+	args    []string
+}
+
+// unfinishedLine walks over the finished words as the front door does.
+func (r *registry) unfinishedLine(words []string) *unfinished {
+	l := &unfinished{v: vocabularyOf(&command{attrs: mutates}, false), values: map[string][]string{}}
 	for _, w := range words {
-		if pending != nil {
-			pending = nil
+		if l.pending != nil {
+			l.values[l.pending.key] = append(l.values[l.pending.key], w)
+			l.pending = nil
 			continue
 		}
 		if strings.HasPrefix(w, "-") && len(w) > 1 {
-			if o, _, has, err := v.find(w); err == nil && o.value && !has {
-				pending = o.flag
+			switch o, value, has, err := l.v.find(w); {
+			case err != nil || !o.value:
+			case has:
+				l.values[o.flag.key] = append(l.values[o.flag.key], value)
+			default:
+				l.pending = o.flag
 			}
 			continue
 		}
-		if cmd != nil {
+		if l.cmd != nil {
+			l.args = append(l.args, w)
 			continue
 		}
-		if path == "" && c.r.byOld[strings.ToLower(w)] != nil && c.r.nouns[w] == nil {
-			cmd, old = c.r.byOld[strings.ToLower(w)], true
+		if l.path == "" && r.byOld[strings.ToLower(w)] != nil && r.nouns[w] == nil {
+			l.cmd, l.old = r.byOld[strings.ToLower(w)], true
 		} else {
-			path = c.next(path, w)
-			cmd = c.r.byPath[path]
+			l.path = nextWord(l.path, w)
+			l.cmd = r.byPath[l.path]
 		}
-		if cmd != nil {
-			v = vocabularyOf(cmd, old)
+		if l.cmd != nil {
+			l.v = vocabularyOf(l.cmd, l.old)
 		}
 	}
+	return l
+}
+
+// value is what the line says of a flag, or of the argument that stands for it.
+func (l *unfinished) value(key string) string {
+	if v := l.values[key]; len(v) > 0 {
+		return v[0]
+	}
+	if l.cmd == nil || l.old {
+		return ""
+	}
+	for i := range l.cmd.flags {
+		if f := &l.cmd.flags[i]; f.key == key && f.arg > 0 && f.arg <= len(l.args) {
+			return l.args[f.arg-1]
+		}
+	}
+	if l.cmd.argFrom == key && len(l.args) > 0 {
+		return l.args[0]
+	}
+	return ""
+}
+
+// candidates offers what may follow the finished words.
+func (c *completer) candidates(ctx context.Context, words []string) {
+	l := c.r.unfinishedLine(words)
 	switch {
-	case pending != nil:
-		c.values(ctx, pending, words, v)
+	case l.pending != nil:
+		c.values(ctx, l.pending, l)
 	case strings.HasPrefix(c.typ, "-"):
-		c.flags(ctx, v, words)
-	case cmd == nil:
-		c.verbs(path)
-	case cmd.argFrom != "" && !old:
-		c.values(ctx, &flagSpec{complete: cmd.argFrom}, words, v)
+		c.flags(ctx, l)
+	case l.cmd == nil:
+		c.verbs(l.path)
+	case l.cmd.argFrom != "" && !l.old && (l.cmd.max < 0 || len(l.args) < l.cmd.max):
+		c.values(ctx, &flagSpec{complete: l.cmd.argFrom}, l)
 	}
 }
 
-func (c *completer) next(path, word string) string {
+func nextWord(path, word string) string {
 	if path == "" {
 		if full, ok := nounAlias[word]; ok {
 			return full
@@ -133,18 +169,11 @@ func (r *registry) built(noun string) bool {
 }
 
 // flags offers flags, and the values of one that is written with "=".
-func (c *completer) flags(ctx context.Context, v *vocabulary, words []string) {
-	if name, _, has := strings.Cut(c.typ, "="); has {
-		o, _, _, err := v.find(c.typ)
-		if err != nil {
-			return
-		}
-		typed := c.typ
-		_, c.typ, _ = strings.Cut(typed, "=")
-		inner := &completer{r: c.r, io: c.io, typ: c.typ, seen: map[string]bool{}}
-		inner.values(ctx, o.flag, words, v)
-		for line := range strings.Lines(inner.out.String()) {
-			c.out.WriteString(name + "=" + line)
+func (c *completer) flags(ctx context.Context, l *unfinished) {
+	v := l.v
+	if name, typed, has := strings.Cut(c.typ, "="); has {
+		if o, _, _, err := v.find(c.typ); err == nil {
+			c.behind(name+"=", typed, func(inner *completer) { inner.values(ctx, o.flag, l) })
 		}
 		return
 	}
@@ -160,8 +189,17 @@ func (c *completer) flags(ctx context.Context, v *vocabulary, words []string) {
 	}
 }
 
+// behind offers what offer does for the rest of a word that begins with prefix.
+func (c *completer) behind(prefix, typed string, offer func(inner *completer)) {
+	inner := &completer{r: c.r, io: c.io, typ: typed, seen: map[string]bool{}, patience: c.patience}
+	offer(inner)
+	for line := range strings.Lines(inner.out.String()) {
+		c.out.WriteString(prefix + line)
+	}
+}
+
 // values offers what a flag or an argument may be.
-func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *vocabulary) {
+func (c *completer) values(ctx context.Context, f *flagSpec, l *unfinished) {
 	for _, e := range f.enum {
 		c.offer(e, "")
 	}
@@ -174,9 +212,7 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 		c.offer("true", "")
 		c.offer("false", "")
 	case f.complete == "key":
-		for _, k := range brokerKeys() {
-			c.offer(k.name, k.text)
-		}
+		c.keys()
 	case f.complete == "shell":
 		for _, s := range []string{"bash", "zsh", "fish", "powershell"} {
 			c.offer(s, "")
@@ -202,8 +238,25 @@ func (c *completer) values(ctx context.Context, f *flagSpec, words []string, v *
 	case f.complete == "local":
 		c.localNames()
 	case f.complete != "" && f.complete != "file":
-		c.live(ctx, f.complete, words, v)
+		c.live(ctx, f.complete, l)
 	}
+}
+
+// keys offers the settings of brokers, and behind "=" the values of one that has
+// few.
+func (c *completer) keys() {
+	name, typed, has := strings.Cut(c.typ, "=")
+	if !has {
+		for _, k := range brokerKeys() {
+			c.offer(k.name, k.text)
+		}
+		return
+	}
+	c.behind(name+"=", typed, func(inner *completer) {
+		for _, value := range keyValues(name) {
+			inner.offer(value, "")
+		}
+	})
 }
 
 // localNames are the brokers of this machine, by their notes.
@@ -218,157 +271,4 @@ func (c *completer) localNames() {
 			c.offer(l.name(), l.StoreDir)
 		}
 	}
-}
-
-// live offers names of the cluster: what a shell still knows, else what the
-// cluster says within a short time, else what the shell knew before.
-func (c *completer) live(ctx context.Context, what string, words []string, v *vocabulary) {
-	s := c.io.session
-	if s == nil {
-		c.ask(ctx, what, words, v)
-		return
-	}
-	key := what + " " + strings.Join(c.namesrv(words, v), ",")
-	if strings.HasPrefix(c.typ, "%") {
-		key += " %"
-	}
-	known, fresh := s.known(key, what)
-	if !fresh {
-		all := &completer{r: c.r, io: c.io, seen: map[string]bool{}, patience: c.patience}
-		if strings.HasPrefix(c.typ, "%") {
-			all.typ = "%"
-		}
-		all.ask(ctx, what, words, v)
-		if all.out.Len() > 0 {
-			known = s.learn(key, all.out.String())
-		}
-	}
-	for _, w := range known {
-		c.offer(w[0], w[1])
-	}
-}
-
-// ask asks the cluster, for a short time.
-func (c *completer) ask(ctx context.Context, what string, words []string, v *vocabulary) {
-	patience := c.patience
-	if patience == 0 {
-		patience = completionTime
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	addrs, err := addresses(c.namesrv(words, v))
-	if err != nil {
-		return
-	}
-	client := admin.New(admin.Options{Nameservers: addrs, Timeout: patience, Retries: -1})
-	defer client.Close()
-	if what == "topic" {
-		names, err := client.Topics(ctx)
-		if err != nil {
-			return
-		}
-		own := map[string]bool{} // brokers make topics of these names
-		if view, err := client.Cluster(ctx); err == nil {
-			for _, t := range mustReplicas(view) {
-				own[t.Broker], own[t.Cluster] = true, true
-			}
-		}
-		for _, n := range names {
-			if strings.HasPrefix(c.typ, "%") || !hiddenTopic(n, own) {
-				c.offer(n, "")
-			}
-		}
-		return
-	}
-	view, err := client.Cluster(ctx)
-	if err != nil {
-		return
-	}
-	switch what {
-	case "cluster":
-		for _, n := range view.Names() {
-			c.offer(n, "")
-		}
-	case "broker":
-		for _, t := range mustReplicas(view) {
-			c.offer(t.Broker, "")
-			c.offer(t.String(), t.Addr)
-		}
-	case "group":
-		c.groups(ctx, client, view)
-	}
-}
-
-func mustReplicas(view *admin.Cluster) []admin.Target {
-	t, err := everyReplica(view, admin.Selector{})
-	if err != nil {
-		return nil
-	}
-	return t
-}
-
-// groups are those of the first master that answers.
-func (c *completer) groups(ctx context.Context, client *admin.Client, view *admin.Cluster) {
-	for _, t := range mustReplicas(view) {
-		if t.ID != 0 {
-			continue
-		}
-		all, _, err := client.Groups(ctx, t.Addr)
-		if err != nil {
-			continue
-		}
-		for _, n := range sortedKeys(all) {
-			if !systemGroup(n) {
-				c.offer(n, "")
-			}
-		}
-		return
-	}
-}
-
-// namesrv is what -n says on the unfinished line, else the environment.
-func (c *completer) namesrv(words []string, v *vocabulary) []string {
-	for i, w := range words {
-		if !strings.HasPrefix(w, "-") {
-			continue
-		}
-		o, value, has, err := v.find(w)
-		if err != nil || o.flag.key != "namesrv" {
-			continue
-		}
-		if !has && i+1 < len(words) {
-			value = words[i+1]
-		}
-		return []string{value}
-	}
-	for _, name := range []string{"MQCTL_NAMESRV", "NAMESRV_ADDR"} {
-		if s := c.io.Env(name); s != "" {
-			return []string{s}
-		}
-	}
-	if own := c.contextNamesrv(words, v); len(own) > 0 {
-		return own
-	}
-	return []string{"127.0.0.1:9876"}
-}
-
-// contextNamesrv is what the context of the line, else the current one, says.
-func (c *completer) contextNamesrv(words []string, v *vocabulary) []string {
-	file, err := loadClientFile(c.io.Env)
-	if err != nil {
-		return nil
-	}
-	name := firstOf(c.io.Env("MQCTL_CONTEXT"), file.Current)
-	for i, w := range words {
-		if o, value, has, err := v.find(w); strings.HasPrefix(w, "--") && err == nil && o.flag.key == "context" {
-			if !has && i+1 < len(words) {
-				value = words[i+1]
-			}
-			name = value
-		}
-	}
-	if x := file.Contexts[name]; x != nil {
-		return x.Namesrv
-	}
-	return nil
 }

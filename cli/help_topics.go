@@ -104,7 +104,7 @@ func helpUnknown(stdio Stdio, r *registry, path string) int {
 	for _, w := range nearest(path, words) {
 		m.offer("mqctl help " + w)
 	}
-	return printUsage(stdio, m, "")
+	return printUsage(stdio, m, lineByName(""))
 }
 
 // writeHelp writes a page; a reader that has gone misses it.

@@ -212,3 +212,35 @@ func TestOneErrorForOneCause(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestLineToTry: what an error says to try is the line that met it, as a whole
+// where it runs again, and nothing that the command does not take.
+func TestLineToTry(t *testing.T) {
+	for _, c := range []struct {
+		old    bool
+		path   string
+		args   []string
+		values map[string][]string
+		code   string
+		want   string
+	}{
+		{false, "topic delete", []string{"orders"}, nil, "INTERRUPTED", "mqctl topic delete orders --dry-run"},
+		{false, "topic delete", []string{"orders"}, map[string][]string{"cluster": {"C"}}, "ABORTED", "mqctl topic delete orders --cluster C --dry-run"},
+		{true, "topic delete", []string{"orders"}, map[string][]string{"cluster": {"C"}}, "INTERRUPTED", "mqctl deleteTopic -t orders -c C --dry-run"},
+		{false, "topic delete", []string{"orders"}, map[string][]string{"dry-run": {"true"}}, "INTERRUPTED", ""},
+		{false, "group list", nil, nil, "INTERRUPTED", ""},
+		{false, "group get", []string{"g"}, nil, "FAILED", "mqctl group get g --trace"},
+		{false, "group get", []string{"g"}, nil, "BAD_NAME", "mqctl group get --help"},
+	} {
+		cmd := commands().byPath[c.path]
+		k := &call{cmd: cmd, old: c.old, vocab: vocabularyOf(cmd, c.old), args: c.args, values: c.values}
+		if k.values == nil {
+			k.values = map[string][]string{}
+		}
+		m := fail(ExitFailed, c.code, "something")
+		m.complete(k.lineWith)
+		if got := strings.Join(m.Try, " | "); got != c.want {
+			t.Errorf("%s %v, %s: try %q, want %q", c.path, c.values, c.code, got, c.want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ type flagSpec struct {
 	of       kind   // what the value of a kindOptional is
 	meta     string // what the value is, in help
 	env      []string
-	complete string // topic group broker cluster key file: where candidates come from
+	complete string // topic group broker cluster client queue offset key file and the like: where candidates come from
 	help     string
 	arg      int  // mqadmin's option is the n-th argument (from 1) of the modern form
 	required bool // mqadmin demands it

@@ -167,7 +167,7 @@ func typeSchema(t reflect.Type, tag reflect.StructTag) picked {
 // printOwnSchema is --schema.
 func printOwnSchema(c *call) int {
 	if c.cmd.schema == "" {
-		return printUsage(c.io, usage("NO_SCHEMA", "%s prints no JSON", c.cmd.name(c.old)), c.name())
+		return printUsage(c.io, usage("NO_SCHEMA", "%s prints no JSON", c.cmd.name(c.old)), c.lineWith)
 	}
 	if _, err := c.io.Out.Write(schemaOf(c.cmd.schema)); err != nil && !quiet(err) {
 		return ExitFailed

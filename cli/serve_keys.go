@@ -31,6 +31,18 @@ func brokerKeys() []brokerKey {
 	return out
 }
 
+// keyValues are the possible values of a setting that has few of them.
+func keyValues(name string) []string {
+	switch k := broker.LookupKey(name); {
+	case k == nil:
+		return nil
+	case k.Kind == broker.Bool:
+		return []string{"true", "false"}
+	default:
+		return k.Values
+	}
+}
+
 // nearestKey is the key that name looks like, "" if none does.
 func nearestKey(name string) string { return broker.NearestKey(name) }
 

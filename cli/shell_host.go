@@ -23,17 +23,26 @@ var shellSettings = map[string]string{
 
 // session runs the commands of a shell in this process. It keeps the connections
 // of all of them, so that a command costs no new one.
+//
+// Goroutines: one for each question of completion that is under way, which close
+// ends and awaits.
 type session struct {
 	keys *interrupts
 	io   Stdio
+	ctx  context.Context //nolint:containedctx // of the questions of completion
+	end  context.CancelFunc
+	asks sync.WaitGroup
 
 	mu      sync.Mutex
+	ended   bool
 	clients map[string]*admin.Client
-	names   map[string]liveNames
+	names   map[string]*liveNames
 }
 
 func newSession(ctx context.Context, io Stdio) *session {
-	return &session{keys: interruptsOf(ctx), io: io, clients: map[string]*admin.Client{}, names: map[string]liveNames{}}
+	s := &session{keys: interruptsOf(ctx), io: io, clients: map[string]*admin.Client{}, names: map[string]*liveNames{}}
+	s.ctx, s.end = context.WithCancel(ctx)
+	return s
 }
 
 // mostClients bounds the connections that other settings leave behind.
@@ -64,6 +73,11 @@ func (s *session) closeAll() {
 }
 
 func (s *session) close() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.end()
+	s.asks.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeAll()
@@ -108,9 +122,8 @@ func (s *session) Complete(ctx context.Context, words []string, t shell.Streams)
 	io.Out = &out
 	complete(ctx, words, io)
 	var all []shell.Candidate
-	for line := range strings.Lines(out.String()) {
-		word, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		all = append(all, shell.Candidate{Word: word, Text: text})
+	for _, w := range candidateLines(out.String()) {
+		all = append(all, shell.Candidate{Word: w[0], Text: w[1]})
 	}
 	return all
 }
@@ -136,21 +149,11 @@ func (s *session) Check(setting, value string, t shell.Streams) error {
 // Help is the text of help.
 func (s *session) Help() string { return shellHelp() }
 
-// statusCall is a call whose context and client are those of the session.
-func (s *session) statusCall(t shell.Streams) (*call, error) {
-	cmd := commands().byPath["cluster list"]
-	c := &call{cmd: cmd, io: s.stdio(t), values: map[string][]string{"timeout": {"300ms"}, "retries": {"0"}}, vocab: vocabularyOf(cmd, false), begun: time.Now()}
-	if err := c.useClientFile(); err != nil {
-		return nil, err
-	}
-	_, err := c.admin()
-	return c, err
-}
-
 // Status is what the prompt tells: one question about the cluster and one to the
 // broker of the focus, else to the first master.
 func (s *session) Status(ctx context.Context, t shell.Streams) (shell.Status, error) {
-	c, err := s.statusCall(t)
+	c, err := quietCall(s.stdio(t), map[string][]string{"timeout": {"300ms"}, "retries": {"0"}})
+	defer c.release()
 	if err != nil {
 		return shell.Status{}, err
 	}
@@ -198,8 +201,10 @@ func (s *session) Status(ctx context.Context, t shell.Streams) (shell.Status, er
 
 // liveNames are names of a cluster that completion asked for.
 type liveNames struct {
-	words [][2]string // word and description
-	at    time.Time
+	words  [][2]string   // word and description
+	at     time.Time     // of the answer
+	asking chan struct{} // of the question under way, closed at its end; nil: none
+	begun  time.Time     // of that question
 }
 
 // liveAge is how long names are offered without asking again.
@@ -210,29 +215,56 @@ func liveAge(what string) time.Duration {
 	return 30 * time.Second
 }
 
-// known are the names that were learned; fresh if they need not be asked again.
-func (s *session) known(key, what string) (words [][2]string, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, ok := s.names[key]
-	return n.words, ok && time.Since(n.at) < liveAge(what)
-}
-
 // mostNames bounds the lists that are kept.
 const mostNames = 64
 
-// learn keeps the candidates of a completion.
-func (s *session) learn(key, lines string) [][2]string {
-	var words [][2]string
-	for line := range strings.Lines(lines) {
-		w, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		words = append(words, [2]string{w, text})
+// live gives the names of a key. When they are old it asks, and waits for the
+// answer until the question is as old as patience or ctx ends; the question goes
+// on, so that a slow cluster is waited for once and not at each Tab.
+func (s *session) live(ctx context.Context, key, what string, patience time.Duration, ask func(ctx context.Context) string) [][2]string {
+	n, asking, begun := s.askLive(key, what, ask)
+	if asking != nil {
+		late := time.NewTimer(time.Until(begun.Add(patience)))
+		defer late.Stop()
+		select {
+		case <-asking:
+		case <-late.C:
+		case <-ctx.Done():
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.names) >= mostNames {
-		clear(s.names)
+	return n.words
+}
+
+// askLive begins to ask unless the names are fresh or it is being asked.
+func (s *session) askLive(key, what string, ask func(ctx context.Context) string) (n *liveNames, asking chan struct{}, begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = s.names[key]
+	if n == nil {
+		if len(s.names) >= mostNames {
+			clear(s.names)
+		}
+		n = &liveNames{}
+		s.names[key] = n
 	}
-	s.names[key] = liveNames{words: words, at: time.Now()}
-	return words
+	if s.ended || !n.at.IsZero() && time.Since(n.at) < liveAge(what) {
+		return n, nil, begun
+	}
+	if n.asking == nil {
+		n.asking, n.begun = make(chan struct{}), time.Now()
+		s.asks.Add(1)
+		go func(done chan struct{}) {
+			defer s.asks.Done()
+			defer close(done)
+			lines := ask(s.ctx)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if n.asking = nil; lines != "" {
+				n.words, n.at = candidateLines(lines), time.Now()
+			}
+		}(n.asking)
+	}
+	return n, n.asking, n.begun
 }

@@ -35,6 +35,9 @@ func TestShellPaste(t *testing.T) {
 			t.Fatalf("command %d wrote %q", i, l)
 		}
 	}
+	p.line("clear")
+	p.paste("\t!echo\tone\ttwo; !echo\tthree\n")
+	p.shows("\none two\nthree\n")
 	after := filepath.Join(p.dir, "after")
 	p.line("set -e; clear")
 	p.await("mqctl>")
@@ -179,6 +182,9 @@ func TestShellFocus(t *testing.T) {
 	p.until("the role", func(s string) bool {
 		if strings.Contains(s, "mqctl(broker-a/1 slave)>") {
 			return true
+		}
+		if strings.Contains(s, "no nameserver") {
+			t.Fatalf("another broker of the same cluster, and no nameserver is left:\n%s", s)
 		}
 		p.keys("Enter")
 		return false

@@ -113,7 +113,7 @@ func (w *watching) show(r *result, failed error) error {
 func (w *watching) tell(m *Message) {
 	if m.Text != w.said {
 		w.said = m.Text
-		m.complete(w.c.name())
+		m.complete(w.c.lineWith)
 		w.c.p.message(m, "error")
 	}
 }
@@ -130,13 +130,13 @@ func (w *watching) redraw(r *result, failed error) error {
 		if w.below != nil {
 			frame.WriteString(w.below(r))
 		}
-		r.complete(w.c.name())
+		r.complete(w.c.lineWith)
 		for i := range r.errors {
 			fmt.Fprintf(&frame, "%s\n", strings.Join(r.errors[i].lines("error"), "\n"))
 		}
 	} else {
 		m := asMessage(w.c.explain(failed))
-		m.complete(w.c.name())
+		m.complete(w.c.lineWith)
 		fmt.Fprintf(&frame, "%s\n", strings.Join(m.lines("error"), "\n"))
 	}
 	p.out, p.broken = out, broken

@@ -12,7 +12,7 @@ import (
 const completeTime = 300 * time.Millisecond
 
 // complete is the Completer of the session.
-func (s *Session) complete(line string, pos int) (int, []Candidate) {
+func (s *Session) complete(ctx context.Context, line string, pos int) (int, []Candidate) {
 	words, begin, raw := lastCommand(line[:pos])
 	typed := words[len(words)-1]
 	switch {
@@ -39,7 +39,7 @@ func (s *Session) complete(line string, pos int) (int, []Candidate) {
 	} else if own := s.ownWords(words); own != nil {
 		return begin, own
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
 	return begin, append(out, s.o.Host.Complete(ctx, s.translated(words), s.streams())...)
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -17,8 +18,9 @@ type Candidate struct {
 }
 
 // Completer gives the candidates for the word that ends at pos (in bytes), and
-// where that word begins.
-type Completer func(line string, pos int) (begin int, all []Candidate)
+// where that word begins. It does not wait any more when ctx ends: the next key
+// was pressed.
+type Completer func(ctx context.Context, line string, pos int) (begin int, all []Candidate)
 
 // LineEditor reads lines from the user.
 type LineEditor interface {

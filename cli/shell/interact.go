@@ -174,10 +174,12 @@ func roleWord(role string) string {
 	return "master"
 }
 
-// The times of the status line: how long one question may take, how old an
-// answer may be, and how often the role is looked at while nobody types.
+// The times of the status line: how long a prompt waits for a first answer, how
+// long the questions of one look may take, how old an answer may be, and how often
+// the role is looked at while nobody types.
 const (
 	statusTime  = 300 * time.Millisecond
+	statusAsks  = 2 * time.Second
 	statusAge   = 5 * time.Second
 	statusPause = 2 * time.Second
 )
@@ -191,7 +193,9 @@ type watcher struct {
 
 	mu      sync.Mutex
 	streams Streams
+	first   chan struct{} // closed at the end of the first look with streams; nil: it has ended
 	last    Status
+	failed  error     // of the last look
 	at      time.Time // of the last answer
 	shown   string
 	shownAt time.Time
@@ -200,26 +204,30 @@ type watcher struct {
 
 func watch(ctx context.Context, s *Session) *watcher {
 	ctx, end := context.WithCancel(ctx)
-	w := &watcher{s: s, end: end, ask: make(chan struct{}, 1), ended: make(chan struct{}), streams: s.streams()}
-	first := make(chan struct{})
-	go w.run(ctx, first)
-	select { // the first prompt waits for its status, but not longer than one question
-	case <-first:
-	case <-time.After(statusTime):
-	}
+	w := &watcher{s: s, end: end, ask: make(chan struct{}, 1), ended: make(chan struct{}), streams: s.streams(), first: make(chan struct{})}
+	first := w.first
+	go w.run(ctx)
+	w.await(first)
 	return w
 }
 
-func (w *watcher) run(ctx context.Context, first chan struct{}) {
+// await waits for the first look of new settings, so that the prompt has its
+// status; not longer than a user may notice.
+func (w *watcher) await(first chan struct{}) {
+	late := time.NewTimer(statusTime)
+	defer late.Stop()
+	select {
+	case <-first:
+	case <-late.C:
+	}
+}
+
+func (w *watcher) run(ctx context.Context) {
 	defer close(w.ended)
 	tick := time.NewTicker(statusPause)
 	defer tick.Stop()
 	for {
 		w.once(ctx)
-		if first != nil {
-			close(first)
-			first = nil
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -232,16 +240,23 @@ func (w *watcher) run(ctx context.Context, first chan struct{}) {
 // once asks, keeps the answer and tells a change of role.
 func (w *watcher) once(ctx context.Context) {
 	w.mu.Lock()
-	streams := w.streams
+	streams, first := w.streams, w.first
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	ctx, cancel := context.WithTimeout(ctx, statusAsks)
 	defer cancel()
 	st, err := w.s.o.Host.Status(ctx, streams)
-	if err != nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.first != first {
+		return // an answer to what is not asked any more
+	}
+	if first != nil {
+		close(first)
+		w.first = nil
+	}
+	if w.failed = err; err != nil {
+		return
+	}
 	w.last, w.at = st, w.s.o.Now()
 	role := ""
 	if st.Role != "" {
@@ -257,10 +272,12 @@ func (w *watcher) once(ctx context.Context) {
 
 // settings takes other settings and asks at once.
 func (w *watcher) settings(streams Streams) {
+	first := make(chan struct{})
 	w.mu.Lock()
-	w.streams, w.last, w.at, w.role = streams, Status{}, time.Time{}, ""
+	w.streams, w.first, w.last, w.failed, w.at, w.role = streams, first, Status{}, nil, time.Time{}, ""
 	w.mu.Unlock()
 	w.refresh()
+	w.await(first)
 }
 
 // refresh asks soon.
@@ -325,6 +342,10 @@ func (w *watcher) text(st Status) string {
 		parts = append(parts, "gap "+humanize.IBytes(uint64(max(0, *st.GapBytes))))
 	case len(parts) > 0:
 		parts = append(parts, "gap ?")
+	case w.failed == nil:
+		parts = append(parts, "?") // it is being asked
+	case errors.Is(w.failed, context.DeadlineExceeded):
+		parts = append(parts, "no nameserver answers in time")
 	default:
 		parts = append(parts, "no nameserver answers")
 	}

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,8 @@ import (
 type keyHost struct {
 	Host
 	takers []func(error)
-	ran    error // the cause with which the context of the last command had ended
+	ran    error  // the cause with which the context of the last command had ended
+	during func() // what happens while a command runs; may be nil
 }
 
 func (h *keyHost) Interrupts(f func(error)) func() {
@@ -21,6 +23,9 @@ func (h *keyHost) Interrupts(f func(error)) func() {
 }
 
 func (h *keyHost) Run(ctx context.Context, _ []string, _ Streams) int {
+	if h.during != nil {
+		h.during()
+	}
 	h.ran = context.Cause(ctx)
 	return codeOK
 }
@@ -79,5 +84,64 @@ func TestEarlyInterrupt(t *testing.T) {
 	s.host(context.Background(), []string{"watch"}, Streams{})
 	if h.ran != nil {
 		t.Errorf("the next command ran with %v", h.ran)
+	}
+}
+
+// press is Ctrl-C as the program hears of it.
+func (h *keyHost) press(cause error) { h.takers[len(h.takers)-1](cause) }
+
+// TestInterruptOfPipe: Ctrl-C that only the shell has heard of, because the
+// program behind a pipe was not there yet, ends that program too.
+func TestInterruptOfPipe(t *testing.T) {
+	cause := errors.New("Ctrl-C")
+	for _, c := range []struct {
+		name  string
+		early bool // before the program is started
+		press bool
+		want  int
+	}{
+		{"none", false, false, 0},
+		{"before the program", true, false, 1},
+		{"with the program", false, true, 1},
+	} {
+		h := &keyHost{}
+		s := New(Options{Host: h, Now: time.Now, Streams: Streams{Env: func(string) string { return "" }}})
+		s.interactive, s.editor = true, NewPlain(nil, nil)
+		signals := 0
+		s.signalJob = func() { signals++ }
+		release := s.interrupts(func(cause error) { s.stray.Store(&cause) })
+		if c.early {
+			h.press(cause)
+		}
+		if c.press {
+			h.during = func() { h.press(cause) }
+		}
+		_, _ = s.toPipe(context.Background(), []string{"version"}, Streams{}, "cat")
+		release()
+		if signals != c.want {
+			t.Errorf("%s: the job is interrupted %d times, want %d", c.name, signals, c.want)
+		}
+		if ended := errors.Is(h.ran, cause); ended != (c.want > 0) {
+			t.Errorf("%s: the command ran with %v", c.name, h.ran)
+		}
+		if len(h.takers) != 0 || s.early.Load() != nil {
+			t.Errorf("%s: something still waits for Ctrl-C", c.name)
+		}
+	}
+}
+
+// TestAliasBehindPrefix: an alias stands for its command also where watch, time
+// or repeat are in front of it.
+func TestAliasBehindPrefix(t *testing.T) {
+	s := New(Options{Streams: Streams{Env: func(string) string { return "" }}})
+	s.aliases["cl"] = "cluster list"
+	for line, want := range map[string]string{
+		"cl -o json": "cluster list -o json", "time cl": "time cluster list", "repeat 2 time cl": "repeat 2 time cluster list",
+		"watch 1s cl --wide": "watch 1s cluster list --wide", "watch cl": "watch cluster list", "group get cl": "group get cl", "time group get cl": "time group get cl",
+	} {
+		got, err := s.unalias(strings.Fields(line))
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s is %q, %v, want %q", line, got, err, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"sync"
 
@@ -13,7 +14,10 @@ import (
 // a line is being read, gives out at most one line at a time, so that what was
 // pasted behind it stays here, and rewrites the keys that the editor does not
 // know: Home and End of tmux (ESC [1~, ESC [4~, also 7 and 8) become ESC [H and
-// ESC [F, and what brackets a paste is dropped.
+// ESC [F, and what brackets a paste is dropped. A tab that was pasted is a blank
+// and no key: it would complete words, and a tab between two of them join them.
+// Pasted is what stands in the brackets of a paste, and, as not every terminal
+// has them, a line that came with its end.
 type keyReader struct {
 	fd   int
 	wake [2]int // a pipe: a byte ends a wait
@@ -22,6 +26,9 @@ type keyReader struct {
 	cond   *sync.Cond
 	active bool
 	closed bool
+	pasted bool   // a paste has begun
+	tabbed bool   // the last key that was given out is a Tab: somebody may wait for what it does
+	hurry  func() // called when another key is given out; may be nil
 	buf    []byte // read, not given out
 }
 
@@ -42,6 +49,9 @@ func newKeyReader(fd int) (*keyReader, error) {
 
 // enable starts and stops reading.
 func (k *keyReader) enable(on bool) {
+	if on && k.ahead() == 0 && k.fill(0) == nil && k.ahead() == 0 {
+		k.unbracket() // whatever has taken the end of a paste
+	}
 	k.mu.Lock()
 	k.active = on
 	k.cond.Broadcast()
@@ -85,19 +95,81 @@ func (k *keyReader) give(b []byte) int {
 		}
 		if key == "" && n > 0 {
 			n = copy(b, k.buf[:n])
+			if k.pasted || lineEnd(k.buf[n-1]) || bytes.ContainsAny(k.buf[n:], "\r\n") {
+				blankTabs(b[:n])
+			} else if at := bytes.IndexByte(b[:n], '\t'); at >= 0 {
+				n = at + 1 // what is behind a Tab is the next key
+			}
 			k.buf = k.buf[n:]
+			k.given(b[:n])
 			return n
+		}
+		if bytes.HasPrefix(k.buf, []byte(pasteBegins)) {
+			k.pasted = true
+		} else if bytes.HasPrefix(k.buf, []byte(pasteEnds)) {
+			k.pasted = false
 		}
 		k.buf = k.buf[skip:]
 		if key != "" {
+			k.given([]byte(key))
 			return copy(b, key)
 		}
 	}
 }
 
+// given notes what is given out. k.mu is held.
+func (k *keyReader) given(b []byte) {
+	if k.hurry != nil {
+		k.hurry()
+	}
+	k.tabbed = b[len(b)-1] == '\t'
+}
+
+// untilKey is a context for what a Tab has begun: it ends when the next key is
+// there, perhaps at once.
+func (k *keyReader) untilKey(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.tabbed {
+		cancel()
+	}
+	k.hurry = cancel
+	return ctx, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.hurry = nil
+		cancel()
+	}
+}
+
+func lineEnd(c byte) bool { return c == '\r' || c == '\n' }
+
+// blankTabs makes blanks of tabs.
+func blankTabs(b []byte) {
+	for i, c := range b {
+		if c == '\t' {
+			b[i] = ' '
+		}
+	}
+}
+
+// unbracket takes a paste for ended: nothing comes from it any more.
+func (k *keyReader) unbracket() {
+	k.mu.Lock()
+	k.pasted = false
+	k.mu.Unlock()
+}
+
+// What a terminal puts around a paste, when it was asked for it.
+const (
+	pasteBegins = "\x1b[200~"
+	pasteEnds   = "\x1b[201~"
+)
+
 // rewritten are the keys that the editor does not know.
 var rewritten = map[string]string{
-	"\x1b[1~": "\x1b[H", "\x1b[7~": "\x1b[H", "\x1b[4~": "\x1b[F", "\x1b[8~": "\x1b[F", "\x1b[200~": "", "\x1b[201~": "",
+	"\x1b[1~": "\x1b[H", "\x1b[7~": "\x1b[H", "\x1b[4~": "\x1b[F", "\x1b[8~": "\x1b[F", pasteBegins: "", pasteEnds: "",
 }
 
 // nextKeys looks at the beginning of b: n bytes that may be given out as they
@@ -142,9 +214,13 @@ func unfinished(b []byte) bool {
 	return false
 }
 
-// fill waits for input for some milliseconds (-1: without end) and takes it.
+// fill waits for input for some milliseconds (-1: without end, or until somebody
+// rouses it) and takes it.
 func (k *keyReader) fill(millis int) error {
 	fds := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}, {Fd: int32(k.wake[0]), Events: unix.POLLIN}}
+	if millis >= 0 {
+		fds[1].Fd = -1 // a byte for whoever waits without end is none for this look
+	}
 	if _, err := unix.Poll(fds, millis); err != nil && err != unix.EINTR {
 		return err
 	}
@@ -189,6 +265,9 @@ func (k *keyReader) interrupted() (lines int, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := bytes.LastIndexByte(k.buf, readline.CharInterrupt)
+	if at >= 0 {
+		k.pasted = false
+	}
 	lines = countLines(k.buf[:at+1])
 	k.buf = k.buf[at+1:]
 	return lines, at >= 0
@@ -208,7 +287,7 @@ func (k *keyReader) forget() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	lines := countLines(k.buf)
-	k.buf = nil
+	k.buf, k.pasted = nil, false
 	return lines
 }
 

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -38,6 +39,12 @@ type terminalEditor struct {
 	pos    atomic.Int64
 }
 
+// While a line is being edited the terminal is asked to tell what was pasted.
+const (
+	askBrackets = "\x1b[?2004h"
+	noBrackets  = "\x1b[?2004l"
+)
+
 // IsTerminal says whether somebody may sit at the descriptor fd.
 func IsTerminal(fd int) bool { return readline.IsTerminal(fd) }
 
@@ -63,6 +70,8 @@ func NewTerminal(in, out *os.File) (LineEditor, error) {
 func (e *terminalEditor) ReadLine(prompt string) (string, error) {
 	e.keys.enable(true)
 	defer e.keys.enable(false)
+	e.view.write(askBrackets)
+	defer e.view.write(noBrackets)
 	e.view.begin(prompt)
 	e.pos.Store(0)
 	line, err := e.rl.Readline()
@@ -234,7 +243,9 @@ func (e *terminalEditor) Do(runes []rune, pos int) ([][]rune, int) {
 		return nil, 0
 	}
 	line := string(runes[:pos])
-	begin, all := complete(line, len(line))
+	ctx, done := e.keys.untilKey(context.Background())
+	begin, all := complete(ctx, line, len(line))
+	done()
 	typed := line[begin:]
 	add, sure := extension(typed, all)
 	switch {

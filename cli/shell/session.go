@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -94,11 +95,13 @@ type Session struct {
 	stopOnError bool // set -e
 	left        bool // exit was called
 	watcher     *watcher
+	signalJob   func() // SIGINT to all processes of the job
 
-	stray   atomic.Pointer[error] // the cause of a Ctrl-C that came when no command took it
-	pressed atomic.Bool           // Ctrl-C, since the last line was read
-	again   atomic.Bool           // the next one is known already
-	dropped atomic.Int64          // lines that Ctrl-C took from what was typed ahead
+	stray   atomic.Pointer[error]          // the cause of a Ctrl-C that came when no command took it
+	pressed atomic.Bool                    // Ctrl-C, since the last line was read
+	again   atomic.Bool                    // the next one is known already
+	early   atomic.Pointer[earlyInterrupt] // of the program that is being started
+	dropped atomic.Int64                   // lines that Ctrl-C took from what was typed ahead
 }
 
 // New makes a session.
@@ -106,7 +109,7 @@ func New(o Options) *Session {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Session{o: o, vars: map[string]string{}, aliases: map[string]string{}}
+	return &Session{o: o, vars: map[string]string{}, aliases: map[string]string{}, signalJob: func() { _ = syscall.Kill(0, syscall.SIGINT) }}
 }
 
 // env is the environment with the session's own settings in front.
@@ -282,6 +285,8 @@ func (s *Session) toPipe(ctx context.Context, words []string, out Streams, text 
 	if err != nil {
 		return s.fail(codeFailed, "NO_PIPE", "%v", err), nil
 	}
+	early := s.earlyInterrupts()
+	defer early.end()
 	cmd := s.program(text, r)
 	err = cmd.Start()
 	_ = r.Close() // the program has its own
@@ -289,6 +294,7 @@ func (s *Session) toPipe(ctx context.Context, words []string, out Streams, text 
 		_ = w.Close()
 		return s.fail(codeFailed, "NOT_STARTED", "the system's shell cannot be started: %v", err), nil
 	}
+	early.begin(s.o.Now())
 	out.Out = w
 	code, exit := s.run(ctx, words, out)
 	_ = w.Close() // now the program comes to its end
@@ -311,9 +317,9 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 		cmd = exec.CommandContext(ctx, "/bin/sh", "-c", text)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, s.o.Streams.Out, s.o.Streams.Err
 	}
-	early := earlyInterrupt{again: s.interruptJob, pauses: []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}}
+	early := s.earlyInterrupts()
 	defer early.end()
-	release := s.interrupts(func(error) { early.interrupt(s.o.Now()) }) // the terminal sends Ctrl-C to the program too
+	release := s.interrupts(func(error) {}) // the terminal sends Ctrl-C to the program too
 	defer release()
 	if s.interactive && s.stray.Swap(nil) != nil {
 		return codeInterrupted
@@ -321,9 +327,7 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 	if err := cmd.Start(); err != nil {
 		return s.programStatus(err)
 	}
-	if s.interactive {
-		early.begin(s.o.Now())
-	}
+	early.begin(s.o.Now())
 	return s.programStatus(cmd.Wait())
 }
 
@@ -333,14 +337,29 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 // program that Ctrl-C has missed. Hence pauses, after each of which it is repeated
 // unless the program has ended.
 type earlyInterrupt struct {
-	again  func() // gives it to the whole job
-	pauses []time.Duration
+	again   func() // gives it to the whole job
+	pauses  []time.Duration
+	release func() // nobody tells of interrupts any more; may be nil
 
 	mu    sync.Mutex
 	begun time.Time // of the program; zero: not yet
 	came  bool      // before that
 	done  bool      // again was called; it comes here as well
 	ended bool
+}
+
+// earlyInterrupts watches for a Ctrl-C that comes too early for a program that is
+// about to be started, whoever takes it. Scripts end as a whole.
+func (s *Session) earlyInterrupts() *earlyInterrupt {
+	e := &earlyInterrupt{again: s.interruptJob, pauses: []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}}
+	if s.interactive {
+		s.early.Store(e)
+		e.release = func() { s.early.CompareAndSwap(e, nil) }
+		if s.pressed.Load() {
+			e.interrupt(s.o.Now())
+		}
+	}
+	return e
 }
 
 // interruptsMayLag is how long after the program's begin we may learn of a Ctrl-C
@@ -389,6 +408,9 @@ func (e *earlyInterrupt) press(pauses []time.Duration) {
 
 // end tells that the program has ended.
 func (e *earlyInterrupt) end() {
+	if e.release != nil {
+		e.release()
+	}
 	e.mu.Lock()
 	e.ended = true
 	e.mu.Unlock()
@@ -397,7 +419,7 @@ func (e *earlyInterrupt) end() {
 // interruptJob does what the terminal does at Ctrl-C.
 func (s *Session) interruptJob() {
 	s.again.Store(true)
-	_ = syscall.Kill(0, syscall.SIGINT)
+	s.signalJob()
 }
 
 func (s *Session) programStatus(err error) int {
@@ -417,21 +439,23 @@ func (s *Session) programStatus(err error) int {
 	return s.fail(codeFailed, "NOT_STARTED", "the system's shell cannot be run: %v", err)
 }
 
-// unalias replaces the first word by what it stands for.
+// unalias replaces the first word by what it stands for, also behind watch, time
+// and repeat.
 func (s *Session) unalias(words []string) ([]string, error) {
-	text, ok := s.aliases[words[0]]
+	rest := commandWords(words)
+	text, ok := s.aliases[rest[0]]
 	if !ok {
 		return words, nil
 	}
 	commands, err := Parse(text)
 	if err != nil || len(commands) != 1 || commands[0].Pipe != "" || commands[0].File != nil || commands[0].System != "" {
-		return nil, fmt.Errorf("the alias %s is no single command: %s", words[0], text)
+		return nil, fmt.Errorf("the alias %s is no single command: %s", rest[0], text)
 	}
-	var out []string
+	out := slices.Clone(words[:len(words)-len(rest)])
 	for _, w := range commands[0].Words {
 		out = append(out, w.Text(s.variable))
 	}
-	return append(out, words[1:]...), nil
+	return append(out, rest[1:]...), nil
 }
 
 // unprefixed drops the name of the program from a line that was written for another shell.
@@ -466,6 +490,9 @@ func (s *Session) interrupts(f func(cause error)) (release func()) {
 	return s.o.Host.Interrupts(func(cause error) {
 		if !s.again.Swap(false) {
 			s.press()
+			if e := s.early.Load(); e != nil {
+				e.interrupt(s.o.Now())
+			}
 			f(cause)
 		}
 	})
