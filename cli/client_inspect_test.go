@@ -61,7 +61,7 @@ func TestClientInspect(t *testing.T) {
 		{"consumerStatus -g g -i 10.0.0.8@1 -s", 0, []string{"#Consumer Properties#\n", "#Consumer MQ Detail#", "main RUNNABLE", "           1.50           2.00           3.00           4.00               0.00                         5\n"}, "topsecret"},
 		{"consumer -g g", 0, []string{"001  10.0.0.8@1 "}, "#Index"},
 		{"getConsumerStatus -g g -t orders", 0, []string{"get consumer status from client. group=g, topic=orders, originClientId=\n", "10.0.0.9@1                                          a                0                7"}, ""},
-		{"producer -b " + b.addr, 0, []string{"producer group (none) instances are empty\n", "producer group (senders) instance : clientId=p@1,remoteIP=10.0.0.7:1, language=JAVA"}, ""},
+		{"producer -b " + b.addr, 0, []string{"producer group (none) instances are empty\n", "producer group (senders) instance : clientId=p@1,remoteIP=/10.0.0.7:1, language=JAVA"}, ""},
 	}
 	for _, c := range cases {
 		if c.line == "consumerStatus -g g" {

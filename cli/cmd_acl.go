@@ -218,7 +218,11 @@ func oldACL(p *printer, r *result) {
 			p.printf(line, "#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
 		}
 		if it.addr == r.items[0].(*aclItem).addr {
-			p.printf(line, it.Subject, it.PolicyType, it.Resource, javaList(it.Actions), javaList(it.SourceIPs), it.Decision)
+			ips := "null" // brokers tell none, not an empty list
+			if len(it.SourceIPs) > 0 {
+				ips = javaList(it.SourceIPs)
+			}
+			p.printf(line, it.Subject, it.PolicyType, it.Resource, javaList(it.Actions), ips, it.Decision)
 		}
 	}
 }

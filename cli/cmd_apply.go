@@ -37,7 +37,7 @@ func applyCommands() []*command {
 			examples: []string{"mqctl apply -f cluster.toml", "mqctl apply -f cluster.toml --prune --yes --on-error rollback"},
 			flags:    []flagSpec{file, {key: "prune", kind: kindBool, help: "delete topics and groups that are not in the file; asks"}}},
 		{path: "group apply", old: "updateSubGroupList", summary: "many groups from a file", run: runApply, schema: "mqctl.group.apply/v1", attrs: attrs, exits: exits,
-			view:     batch("submit batch of subscription group config to %s success, please check the result later.\n"),
+			view:     batch("submit batch of group config to %s success, please check the result later.\n"),
 			examples: []string{"mqctl group apply -f groups.json", "mqctl updateSubGroupList -n 127.0.0.1:9876 -c DefaultCluster -f groups.json"}, flags: append(oneTarget(), oldFile)},
 		{path: "topic apply", old: "updateTopicList", summary: "many topics from a file", run: runApply, schema: "mqctl.topic.apply/v1", attrs: attrs, exits: exits,
 			view:     batch("submit batch of topic config to %s success, please check the result later.\n"),

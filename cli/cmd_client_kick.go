@@ -236,7 +236,7 @@ func oldProducer(p *printer, r *result) {
 			p.printf("producer group (%s) instances are empty\n", g)
 		}
 		for _, one := range groups[g] {
-			p.printf("producer group (%s) instance : clientId=%s,remoteIP=%s, language=%s, version=%d, lastUpdateTimestamp=%d\n",
+			p.printf("producer group (%s) instance : clientId=%s,remoteIP=/%s, language=%s, version=%d, lastUpdateTimestamp=%d\n",
 				g, one.ClientID, one.RemoteAddr, one.Language, one.Version, one.LastUpdateMillis)
 		}
 	}

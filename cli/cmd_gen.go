@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,7 +22,26 @@ func genCommands() []*command {
 }
 
 func runGenMan(_ context.Context, c *call) (*result, error) {
-	return c.generate(".1", manPage)
+	dir := c.str("out")
+	if dir == "" {
+		return c.generate(".1", manPage)
+	}
+	r, err := c.generate(".1", manPage)
+	if err != nil {
+		return r, err
+	}
+	more := map[string]string{"mqctl": manRoot()}
+	for _, cmd := range commands().commands {
+		if cmd.old != "" && cmd.path != "" {
+			more["mqctl-"+cmd.old] = ".so man1/" + pageName(cmd) + ".1\n"
+		}
+	}
+	for _, name := range sortedKeys(more) {
+		if err := os.WriteFile(filepath.Join(dir, name+".1"), []byte(more[name]), 0o644); err != nil {
+			return nil, fail(ExitFailed, "NOT_WRITTEN", "cannot write the page: %v", err)
+		}
+	}
+	return r, nil
 }
 
 func runGenMarkdown(_ context.Context, c *call) (*result, error) {
@@ -68,8 +90,8 @@ func roff(s string) string {
 func manPage(c *command) string {
 	old := c.path == ""
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"mqctl %s\" \"mqctl\"\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B mqctl %s\n%s [flags]\n",
-		strings.ToUpper(roff(pageName(c))), roff(versionOf().Version), roff(pageName(c)), roff(c.summary), roff(c.name(old)), roff(c.args))
+	fmt.Fprintf(&b, "%s.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B mqctl %s\n%s [flags]\n",
+		manHead(pageName(c)), roff(pageName(c)), roff(c.summary), roff(c.name(old)), roff(c.args))
 	if c.old != "" && !old {
 		fmt.Fprintf(&b, ".PP\nmqadmin's name: %s\n", roff(c.old))
 	}
@@ -81,25 +103,80 @@ func manPage(c *command) string {
 		b.WriteString(".fi\n")
 	}
 	own, common := flagLines(c, old)
-	for _, part := range []struct {
-		title string
-		lines [][2]string
-	}{{"OPTIONS", own}, {"COMMON OPTIONS", common}} {
-		if len(part.lines) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, ".SH %s\n", part.title)
-		for _, l := range part.lines {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(l[0]), roff(l[1]))
-		}
+	manList(&b, "OPTIONS", own)
+	if c.old != "" && !old {
+		theirs, _ := flagLines(c, true)
+		manList(&b, "OPTIONS OF "+c.old, theirs)
 	}
-	b.WriteString(".SH EXIT STATUS\n")
-	for _, code := range exitsOf(c) {
-		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", code, roff(exitNames[code]))
-	}
+	manList(&b, "COMMON OPTIONS", common)
+	manList(&b, "EXIT STATUS", exitLines(exitsOf(c)))
 	if c.schema != "" {
 		fmt.Fprintf(&b, ".SH OUTPUT\nmqctl schema show %s\n", roff(c.schema))
 	}
+	b.WriteString(".SH SEE ALSO\n.BR mqctl (1)\n")
+	return b.String()
+}
+
+// manHead is the first line of a page: its name, the day of the build and the version.
+func manHead(name string) string {
+	v := versionOf()
+	day := ""
+	if v.BuiltAt != nil {
+		day, _, _ = strings.Cut(*v.BuiltAt, "T")
+	}
+	return fmt.Sprintf(".TH %s 1 \"%s\" \"mqctl %s\" \"mqctl\"\n", strings.ToUpper(roff(name)), day, roff(v.Version))
+}
+
+// manList is a section of words and what they mean.
+func manList(b *strings.Builder, title string, lines [][2]string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, ".SH %s\n", roff(title))
+	for _, l := range lines {
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(l[0]), roff(l[1]))
+	}
+}
+
+func exitLines(codes []int) (lines [][2]string) {
+	for _, code := range codes {
+		lines = append(lines, [2]string{strconv.Itoa(code), exitNames[code]})
+	}
+	return lines
+}
+
+// manRoot is the page of mqctl itself: what there is, and where it is described.
+func manRoot() string {
+	var b strings.Builder
+	b.WriteString(manHead("mqctl") + ".SH NAME\nmqctl \\- RocketMQ\\-compatible brokers and nameservers, and the tool that looks into them\n" +
+		".SH SYNOPSIS\n.B mqctl\nNOUN VERB [flags]\n.PP\n.B mqctl\nMQADMIN\\-NAME [flags]\n" +
+		".SH DESCRIPTION\nOn a terminal and without arguments it is a shell. Each command has a page of its own, mqctl\\-NOUN\\-VERB, under mqadmin's name too.\n")
+	var modern, old [][2]string
+	r := commands()
+	for _, c := range r.commands {
+		if c.path != "" {
+			modern = append(modern, [2]string{"mqctl " + strings.TrimSpace(c.path+" "+c.args), c.summary})
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(r.oldNames)) {
+		c := r.byOld[strings.ToLower(name)]
+		twin := c.twin
+		if c.path != "" {
+			twin = c.path
+		}
+		old = append(old, [2]string{"mqctl " + name, c.summary + ": mqctl " + twin})
+	}
+	manList(&b, "COMMANDS", modern)
+	manList(&b, "MQADMIN'S NAMES", old)
+	var env [][2]string
+	for i := range commonFlags {
+		f := &commonFlags[i]
+		for _, name := range f.env {
+			env = append(env, [2]string{name, "as --" + f.key + ": " + f.help})
+		}
+	}
+	manList(&b, "ENVIRONMENT", env)
+	manList(&b, "EXIT STATUS", exitLines(slices.Sorted(maps.Keys(exitNames))))
 	return b.String()
 }
 
@@ -143,17 +220,27 @@ func markdownPage(c *command) string {
 		}
 		b.WriteString("\n")
 	}
-	var names []string
-	for _, l := range common {
-		names = append(names, "`"+l[0]+"`")
+	if c.old != "" && !old {
+		theirs, _ := flagLines(c, true)
+		markdownNames(&b, "Options of `"+c.old+"`", theirs)
 	}
-	if len(names) > 0 {
-		b.WriteString("Common flags: " + strings.Join(names, ", ") + "\n\n")
-	}
+	markdownNames(&b, "Common flags", common)
 	var codes []string
 	for _, code := range exitsOf(c) {
 		codes = append(codes, fmt.Sprintf("%d %s", code, exitNames[code]))
 	}
 	b.WriteString("Exit status: " + strings.Join(codes, "; ") + "\n\n")
 	return b.String()
+}
+
+// markdownNames is a line of flags without what they mean.
+func markdownNames(b *strings.Builder, title string, lines [][2]string) {
+	if len(lines) == 0 {
+		return
+	}
+	var names []string
+	for _, l := range lines {
+		names = append(names, "`"+l[0]+"`")
+	}
+	b.WriteString(title + ": " + strings.Join(names, ", ") + "\n\n")
 }

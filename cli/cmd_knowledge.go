@@ -79,26 +79,36 @@ func runCompletion(_ context.Context, c *call) (*result, error) {
 var completionScripts = map[string]string{
 	"bash": `# bash completion of mqctl
 _mqctl() {
-    local IFS=$'\n' line cur
-    local words=("${COMP_WORDS[@]:1:COMP_CWORD}")
-    cur="${COMP_WORDS[COMP_CWORD]}"
+    local IFS=$'\n' line cur typed word rest="$COMP_LINE"
+    local words=()
+    # readline splits words at ':' and '=' too: put together what stands without a blank between
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} -gt 0 && -n "$word" && "$rest" == "$word"* ]]; then
+            words[${#words[@]}-1]+="$word"
+        else
+            words+=("$word")
+        fi
+        rest="${rest#*"$word"}"
+    done
+    cur="${words[${#words[@]}-1]}"
+    typed="${cur%"${cur##*[:=]}"}" # and offer only what follows the last of them
     COMPREPLY=()
     while read -r line; do
         line="${line%%$'\t'*}"
-        # bash splits words at ':' and '=': offer only what follows the last one
-        if [[ "$cur" != "$line"* && "$COMP_LINE" == *":"* ]]; then line="${line##*:}"; fi
+        line="${line#"$typed"}"
         [[ -n "$line" ]] && COMPREPLY+=("$(printf '%q' "$line")")
-    done < <("${COMP_WORDS[0]}" __complete -- "${words[@]}" 2>/dev/null)
-    if [[ ${#COMPREPLY[@]} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+    done < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
+    if [[ ${#COMPREPLY[@]} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "${cur#"$typed"}")); fi
 }
 complete -F _mqctl mqctl mqadmin
 `,
 	"zsh": `#compdef mqctl mqadmin
 _mqctl() {
     local -a candidates
-    local line
+    local line word text
     while IFS= read -r line; do
-        candidates+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        word="${${line%%$'\t'*}//:/\\:}" text="${line#*$'\t'}"
+        candidates+=("$word${text:+:$text}")
     done < <("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
     if (( ${#candidates} )); then
         _describe -V 'mqctl' candidates
@@ -111,7 +121,12 @@ compdef _mqctl mqctl mqadmin
 	"fish": `# fish completion of mqctl
 function __mqctl_complete
     set -l tokens (commandline -opc) (commandline -ct)
-    $tokens[1] __complete -- $tokens[2..-1] 2>/dev/null
+    set -l found ($tokens[1] __complete -- $tokens[2..-1] 2>/dev/null)
+    if set -q found[1]
+        string join \n -- $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
 complete -c mqctl -f -a '(__mqctl_complete)'
 complete -c mqadmin -f -a '(__mqctl_complete)'

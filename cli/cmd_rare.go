@@ -85,8 +85,8 @@ func rareCommands() []*command {
 			flags:    []flagSpec{container, {key: "identity", long: "brokerIdentity", short: "b", required: true, oldOnly: true, meta: "CLUSTER:NAME:ID", help: "the broker"}}},
 		{old: "checkRocksdbCqWriteProgress", twin: "store verify", summary: "compare file and RocksDB consume queues; the broker writes the result to its log", run: runCheckRocksDB, schema: "mqctl.asked/v1", exits: exits,
 			examples: []string{"mqctl checkRocksdbCqWriteProgress -n 127.0.0.1:9876 -c DefaultCluster -t orders"},
-			view: askedView(func(p *printer, _ *askedItem) {
-				p.printf(" check doing, please wait and get the result from log... \n")
+			view: askedView(func(p *printer, it *askedItem) {
+				p.printf("%s check doing, please wait and get the result from log... \n", it.target.Broker)
 			}),
 			flags: []flagSpec{cluster, {key: "topic", long: "topic", short: "t", oldOnly: true, meta: "TOPIC", complete: "topic", help: "this topic only"},
 				{key: "from", long: "checkFrom", short: "cf", kind: kindInt, min: 0, max: math.MaxInt64, oldOnly: true, def: "0", meta: "MILLIS", help: "from this store time on"}}},

@@ -186,17 +186,19 @@ func oldCQ(p *printer, r *result) {
 		p.printf("Filter data: \n%s\n%s", got.Filter, rule)
 	}
 	p.printf("Queue data: \nmax: %d, min: %d\n%s", got.Max, got.Min, rule)
-	null := func(s string) string {
-		if s == "" {
-			return "null"
-		}
-		return "'" + s + "'"
-	}
 	for _, item := range r.items {
 		it := item.(*cqItem)
-		p.printf("idx: %d\nConsumeQueueData{physicOffset=%d, physicSize=%d, tagsCode=%d, extendDataJson=%s, bitMap=%s, eval=%t, msg=%s}\n%s",
-			it.Index, it.CommitLogOffset, it.SizeBytes, it.TagsCode, null(it.raw.Extension), null(it.raw.BitMap), it.raw.Matched, null(it.raw.Message), rule)
+		p.printf("idx: %d\nConsumeQueueData{physicOffset=%d, physicSize=%d, tagsCode=%d, extendDataJson='%s', bitMap='%s', eval=%t, msg='%s'}\n%s",
+			it.Index, it.CommitLogOffset, it.SizeBytes, it.TagsCode, javaText(it.raw.Extension), javaText(it.raw.BitMap), it.raw.Matched, javaText(it.raw.Message), rule)
 	}
+}
+
+// javaText is a text as Java prints one that may be missing.
+func javaText(s string) string {
+	if s == "" {
+		return "null"
+	}
+	return s
 }
 
 // allocate gives each client its part of the queues as the default strategy of
