@@ -237,11 +237,11 @@ func newPrinter(c *call) (*printer, error) {
 	if err := p.chooseFormat(c); err != nil {
 		return nil, err
 	}
-	known := jsonNames(c.cmd.view.item)
+	sample := c.cmd.view.item
 	if f := c.str("fields"); f != "" {
 		for _, name := range strings.Split(f, ",") {
 			name = strings.TrimSpace(name)
-			if err := knownField(name, known, "--fields"); err != nil {
+			if err := knownField(name, sample, "--fields"); err != nil {
 				return nil, err
 			}
 			p.fields = append(p.fields, name)
@@ -250,30 +250,16 @@ func newPrinter(c *call) (*printer, error) {
 	p.reverse, p.silent = c.on("reverse"), c.str("log-level") == "error"
 	if text := c.str("filter"); text != "" {
 		var err error
-		if p.filter, err = parseFilter(text, known); err != nil {
+		if p.filter, err = parseFilter(text, sample); err != nil {
 			return nil, err
 		}
 	}
 	if p.sort != "" {
-		if err := knownField(p.sort, known, "--sort"); err != nil {
+		if err := knownField(p.sort, sample, "--sort"); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
-}
-
-func knownField(name string, known []string, flag string) error {
-	first, _, _ := strings.Cut(name, ".")
-	for _, k := range known {
-		if k == first {
-			return nil
-		}
-	}
-	m := usage("UNKNOWN_FIELD", "%s: there is no field %q", flag, name).because("there are: %s", strings.Join(known, ", "))
-	for _, n := range nearest(name, known) {
-		m.offer(flag + " " + n)
-	}
-	return m
 }
 
 // chooseFormat applies --output, MQCTL_OUTPUT and the rule for camel-case

@@ -57,6 +57,12 @@ func brokerStatusCommand() *command {
 				{head: "STATE", field: "state"}, {head: "ADDR", field: "addr"}, {head: "MIN", field: "commitLog.minOffset", as: asNumber},
 				{head: "MAX", field: "commitLog.maxOffset", as: asNumber}, {head: "IN/s", field: "putPerSecond", as: asRate},
 				{head: "OUT/s", field: "getPerSecond", as: asRate}, {head: "DISK", field: "diskUsedPercent", as: asPercent},
+				{head: "VERSION", field: "version", wide: true}, {head: "STARTED", field: "startedAt", as: asTime, wide: true}, {head: "PERM", field: "permission", as: asPerm, wide: true},
+				{head: "FLUSHED", field: "commitLog.flushedOffset", as: asNumber, wide: true}, {head: "CONFIRMED", field: "commitLog.confirmedOffset", as: asNumber, wide: true},
+				{head: "UNDISPATCHED", field: "commitLog.dispatchBehindBytes", as: asBytes, wide: true}, {head: "FREE", field: "diskFreeBytes", as: asBytes, wide: true},
+				{head: "PUT P99 MS", field: "putP99Millis", wide: true}, {head: "SEND WAIT", field: "sendQueueWaitMillis", as: asMillis, wide: true},
+				{head: "PULL WAIT", field: "pullQueueWaitMillis", as: asMillis, wide: true}, {head: "SLAVE READS", field: "slaveReadEnable", wide: true},
+				{head: "OLDEST", field: "earliestMessageAt", as: asTime, wide: true},
 			},
 		},
 	}

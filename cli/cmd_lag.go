@@ -30,7 +30,7 @@ type lagItem struct {
 	ClientID          *string `json:"clientId"` // with --clients
 	Source            string  `json:"source" enum:"MASTER|SLAVE"`
 
-	lastMillis int64
+	lastMillis, inflight int64
 }
 
 // lagTotals sums a group up.
@@ -141,7 +141,7 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 			it := lagOf(group, q, p, c.begun)
 			it.Source = sourceOf(res.Target)
 			r.add(it)
-			lag, inflight = lag+p.Lag(), inflight+p.Inflight()
+			lag, inflight = lag+p.Lag(), inflight+max(0, p.Inflight())
 		}
 	}
 	sortLag(r.items)
@@ -211,8 +211,11 @@ func (c *call) lagReason(ctx context.Context, r *result, t *lagTotals, group str
 func lagOf(group string, q admin.Queue, p admin.QueueProgress, now time.Time) lagItem {
 	it := lagItem{
 		Group: group, Topic: q.Topic, Broker: q.Broker, QueueID: q.ID, BrokerOffset: p.BrokerOffset,
-		ConsumerOffset: p.ConsumerOffset, Lag: p.Lag(), Inflight: ptr(p.Inflight()), LastConsumedAt: stampMillis(p.LastMillis),
-		lastMillis: p.LastMillis,
+		ConsumerOffset: p.ConsumerOffset, Lag: p.Lag(), LastConsumedAt: stampMillis(p.LastMillis),
+		lastMillis: p.LastMillis, inflight: p.Inflight(),
+	}
+	if it.inflight >= 0 { // the progress of all groups of a broker says nothing of what was pulled
+		it.Inflight = &it.inflight
 	}
 	switch {
 	case it.Lag <= 0:
@@ -315,18 +318,18 @@ func oldLag(p *printer, r *result) {
 		if it.lastMillis > 0 {
 			last = time.UnixMilli(it.lastMillis).Format("2006-01-02 15:04:05")
 		}
-		diff, inflight = diff+it.Lag, inflight+*it.Inflight
+		diff, inflight = diff+it.Lag, inflight+it.inflight
 		if clients {
 			ip := "N/A"
 			if it.ClientID != nil {
 				ip, _, _ = strings.Cut(*it.ClientID, "@")
 			}
 			p.printf("%-64s  %-32s  %-4d  %-20d  %-20d  %-20s %-20d %-20d %s\n",
-				it.Topic, it.Broker, it.QueueID, it.BrokerOffset, it.ConsumerOffset, ip, it.Lag, *it.Inflight, last)
+				it.Topic, it.Broker, it.QueueID, it.BrokerOffset, it.ConsumerOffset, ip, it.Lag, it.inflight, last)
 			continue
 		}
 		p.printf("%-64s  %-32s  %-4d  %-20d  %-20d  %-20d %-20d %s\n",
-			it.Topic, it.Broker, it.QueueID, it.BrokerOffset, it.ConsumerOffset, it.Lag, *it.Inflight, last)
+			it.Topic, it.Broker, it.QueueID, it.BrokerOffset, it.ConsumerOffset, it.Lag, it.inflight, last)
 	}
 	p.printf("\nConsume TPS: %.2f\nConsume Diff Total: %d\nConsume Inflight Total: %d\n", t.ConsumePerSecond, diff, inflight)
 }

@@ -151,7 +151,14 @@ func addStats(s *admin.BrokerStats, err error, tps *float64, day *int64) error {
 		return err
 	}
 	*tps += s.Minute.TPS
-	*day += s.Day.Sum
+	switch { // RocketMQ's brokers begin the day with the next full hour, and the hour with the next ten minutes
+	case s.Day.Sum != 0:
+		*day += s.Day.Sum
+	case s.Hour.Sum != 0:
+		*day += s.Hour.Sum
+	default:
+		*day += s.Minute.Sum
+	}
 	return nil
 }
 

@@ -132,7 +132,7 @@ func (c *call) failIf() (func(f *top.Frame) bool, error) {
 	try := func(kind string, sample any, rows func(f *top.Frame) []any) {
 		names := jsonNames(sample)
 		kinds = append(kinds, "a "+kind+" has "+strings.Join(names, ", "))
-		match, err := parseFilterOf("--fail-if", text, names)
+		match, err := parseFilterOf("--fail-if", text, sample)
 		if err != nil {
 			if n := fieldsIn(text, names); n > most {
 				wrong, most = err, n

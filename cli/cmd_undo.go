@@ -27,7 +27,7 @@ func auditCommands() []*command {
 				},
 				columns: []column{
 					{head: "AT", field: "at", as: asTime}, {head: "UNDO", field: "undoId"}, {head: "RESULT", field: "result"}, {head: "CONTEXT", field: "context"},
-					{head: "COMMAND", field: "command", as: asList}, {head: "REASON", field: "reason"},
+					{head: "COMMAND", field: "command", as: asCommand}, {head: "REASON", field: "reason"},
 				},
 			},
 		},

@@ -122,6 +122,7 @@ var errorCodes = []errorCode{
 	{"NOT_WRITTEN", 1, "cannot write the page: ..."},
 	{"NO_ADDRESS", 1, "where pid ... answers is not known, so its writes cannot be stopped"},
 	{"NO_AUTHENTICATION", -1, ""},
+	{"NO_EFFECT", 2, "-.../--... ... has no effect: a nameserver registers nowhere"},
 	{"NO_HISTORY", -1, "the history ... cannot be used: ..."},
 	{"NO_MASTER", -1, "... has no master now: ..."},
 	{"NO_OFFSETS", 3, "group ... has no offsets in topic ...; nothing was changed"},
@@ -186,7 +187,7 @@ var errorCodes = []errorCode{
 	{"USER_EXISTS", 1, "user ... exists already"},
 	{"USER_MISSING", 3, "... has no user ..., and the file does not say where its password is; the user and its rules are left out"},
 	{"USER_NOT_FOUND", 3, "user ... does not exist"},
-	{"VALUE_MISSING", 2, "... changes nothing without a setting"},
+	{"VALUE_MISSING", 2, "-.../--... needs a value"},
 	{"WINDOW_SHORTER", -1, "... keeps only the last ..."},
 	{"WRITE_FAILED", 1, "..."},
 }

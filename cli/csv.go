@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -48,7 +49,12 @@ func csvFields(items []any, zero any) (names, left []string) {
 	if sample == nil {
 		return nil, nil
 	}
-	return csvNames(reflect.TypeOf(sample), "")
+	names, left = csvNames(reflect.TypeOf(sample), "")
+	left = slices.DeleteFunc(left, func(name string) bool { // of what is there at times only, and is not now, nothing is left out
+		f, ok := jsonField(elem(reflect.TypeOf(sample)), name)
+		return ok && strings.Contains(f.Tag.Get("json"), ",omitempty") && !slices.ContainsFunc(items, func(item any) bool { return lookup(item, name) != nil })
+	})
+	return names, left
 }
 
 func csvNames(t reflect.Type, prefix string) (names, left []string) {

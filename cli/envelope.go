@@ -190,6 +190,12 @@ func eachProperty(v reflect.Value, yield func(string, reflect.Value) bool) bool 
 
 // lookup finds a property by its path ("commitLog.minOffset"); nil if absent or null.
 func lookup(item any, path string) any {
+	if m, ok := item.(map[string]string); ok { // a key may have points in it
+		if v, ok := m[path]; ok {
+			return v
+		}
+		return nil
+	}
 	name, rest, nested := strings.Cut(path, ".")
 	for n, v := range properties(reflect.ValueOf(item)) {
 		switch {

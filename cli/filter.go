@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A filter is the expression of --filter:
@@ -21,6 +22,8 @@ import (
 // regular expression found anywhere. Numbers may have a unit of size or time
 // (64MiB, 5s: in the unit of the field, ms for ...Millis). A list fits if one
 // of its elements does. What is not known fits no comparison but == null.
+// Times may be compared with a time, as RFC 3339 or back from now (-2h), words of an
+// enumeration in any case; what a field cannot be compared with is refused.
 type filter func(item any) bool
 
 // maxFilter bounds an expression.
@@ -29,14 +32,14 @@ const maxFilter = 4096
 // maxNesting bounds its parentheses.
 const maxNesting = 64
 
-// parseFilter reads an expression; known are the names of the item's fields.
-func parseFilter(text string, known []string) (filter, error) {
-	return parseFilterOf("--filter", text, known)
+// parseFilter reads an expression over items like sample.
+func parseFilter(text string, sample any) (filter, error) {
+	return parseFilterOf("--filter", text, sample)
 }
 
 // parseFilterOf is parseFilter for the flag that errors name.
-func parseFilterOf(flag, text string, known []string) (filter, error) {
-	f, err := readFilter(text, known)
+func parseFilterOf(flag, text string, sample any) (filter, error) {
+	f, err := readFilter(text, sample)
 	var m *Message
 	if flag == "--filter" || !errors.As(err, &m) {
 		return f, err
@@ -48,7 +51,7 @@ func parseFilterOf(flag, text string, known []string) (filter, error) {
 	return f, m
 }
 
-func readFilter(text string, known []string) (filter, error) {
+func readFilter(text string, sample any) (filter, error) {
 	if len(text) > maxFilter {
 		return nil, usage("BAD_FILTER", "the filter is longer than %d bytes", maxFilter)
 	}
@@ -56,7 +59,7 @@ func readFilter(text string, known []string) (filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &filterParser{words: words, known: known}
+	p := &filterParser{words: words, sample: sample}
 	f, err := p.or(0)
 	if err != nil {
 		return nil, err
@@ -109,8 +112,8 @@ next:
 }
 
 type filterParser struct {
-	words []string
-	known []string
+	words  []string
+	sample any
 }
 
 func (p *filterParser) peek() string {
@@ -183,7 +186,7 @@ func contains(list []string, w string) bool {
 }
 
 func (p *filterParser) comparison(field string) (filter, error) {
-	if err := knownField(field, p.known, "--filter"); err != nil {
+	if err := knownField(field, p.sample, "--filter"); err != nil {
 		return nil, err
 	}
 	op := p.peek()
@@ -207,7 +210,10 @@ func (p *filterParser) comparison(field string) (filter, error) {
 			return matches(lookup(item, field), re) == (op == "~")
 		}, nil
 	}
-	want := newOperand(value, raw != value)
+	want, err := operandFor(field, value, raw != value, p.sample)
+	if err != nil {
+		return nil, err
+	}
 	if !strings.Contains("==!=", op) && want.number == nil && want.text == "null" {
 		return nil, usage("BAD_FILTER", "--filter: null has no size")
 	}
@@ -256,7 +262,8 @@ type operand struct {
 	text   string
 	quoted bool
 	number *float64
-	millis *float64 // of a length of time
+	millis *float64   // of a length of time
+	moment *time.Time // of a field that is one
 }
 
 func newOperand(value string, quoted bool) operand {
@@ -309,7 +316,7 @@ func (o operand) one(v any, op, field string) bool {
 	case isNumber || rv.Kind() == reflect.Bool && op != "==" && op != "=":
 		return false
 	default:
-		c = strings.Compare(plain(v), o.text)
+		c = o.compareText(plain(v), op)
 	}
 	switch op {
 	case "==", "=":

@@ -25,6 +25,7 @@ const (
 	asTime           // an RFC 3339 text
 	asPerm           // permission bits as rw
 	asList           // joined with commas
+	asCommand        // words of a command line
 	asPairs          // a map as k=v,k=v
 	asBody           // somebody's text: escaped in a pipe, not changed
 	asSplit          // a pullSplit in percent
@@ -35,7 +36,7 @@ const (
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList, asTry, asPairs, asBody, asChanges:
+	case asText, asTime, asPerm, asList, asCommand, asTry, asPairs, asBody, asChanges:
 		return false
 	default:
 		return true
@@ -50,7 +51,9 @@ func (s *style) cell(v any, f format) string {
 	var text string
 	switch f {
 	case asNumber, asBytes, asMillis:
-		text = s.whole(v, f)
+		if text = plain(v); !reflect.ValueOf(v).CanFloat() { // parts of a millisecond are told as they are
+			text = s.whole(v, f)
+		}
 	case asRate:
 		text = s.rate(v)
 	case asPercent:
@@ -66,6 +69,10 @@ func (s *style) cell(v any, f format) string {
 		text = oneLine(joinedWith(v, "   or   "))
 	case asList:
 		text = joined(v)
+	case asCommand:
+		if text = joined(v); s.terminal {
+			text = oneLine(joinedWith(v, " "))
+		}
 	case asPairs:
 		text = joinedPairs(v)
 	case asChanges:
@@ -165,7 +172,7 @@ func (s *style) when(rfc string) string {
 
 // shortDuration shows a duration with its two largest units.
 func shortDuration(d time.Duration) string {
-	if d < 0 {
+	if d <= -time.Millisecond {
 		return "-" + shortDuration(-d)
 	}
 	switch {

@@ -91,8 +91,12 @@ func (p *printer) print(r *result) error {
 	case p.format == "csv":
 		return p.printCSV(r)
 	case p.format == "name":
+		said := map[string]bool{} // what is given back as an argument is wanted once
 		for _, item := range r.items {
-			p.printf("%s\n", p.view.name(item))
+			if name := p.view.name(item); !said[name] {
+				said[name] = true
+				p.printf("%s\n", name)
+			}
 		}
 	case p.view.outputs[p.format] != nil:
 		p.view.outputs[p.format](p, r)

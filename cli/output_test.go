@@ -341,3 +341,56 @@ func TestLongTables(t *testing.T) {
 		t.Errorf("many rows:\n%s", text)
 	}
 }
+
+// TestNamesOnce: what can be given back as an argument is written once.
+func TestNamesOnce(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testPrinter(&out, &errs)
+	p.format = "name"
+	r := sampleResult()
+	r.items = append(r.items, r.items...)
+	if err := p.print(r); err != nil || out.String() != "orders\n主题-2\n" {
+		t.Errorf("%v %q", err, out.String())
+	}
+}
+
+// TestUnitsByName: a field that no column shows is shown as its name says.
+func TestUnitsByName(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testPrinter(&out, &errs)
+	p.style.terminal = true
+	p.view.columns = nil
+	p.view.item = unitsItem{}
+	for _, c := range []struct{ field, want string }{{"freeBytes", "8.0 KiB"}, {"gapMillis", "2 min"}, {"p99Millis", "0.25"}, {"putPerSecond", "1.5"}, {"usedPercent", "61 %"}, {"storedAt", "34 min"}, {"count", "7"}} {
+		item := unitsItem{8192, 120_000, 0.25, 1.5, 61, "2026-11-29T12:00:00.000Z", 7}
+		if got := p.style.cell(lookup(item, c.field), p.columnOf(c.field).as); got != c.want {
+			t.Errorf("%s: %q, want %q", c.field, got, c.want)
+		}
+	}
+	for ms, want := range map[time.Duration]string{-time.Microsecond: "0 ms", -2 * time.Second: "-2 s"} {
+		if got := shortDuration(ms); got != want {
+			t.Errorf("%v: %q", ms, got)
+		}
+	}
+}
+
+// TestNumbersToTheRight: whatever is said of a column, numbers stand to the right.
+func TestNumbersToTheRight(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := testPrinter(&out, &errs)
+	small, large := unitsItem{Count: 7}, unitsItem{Count: 12345, P99: 0.5}
+	p.rows([]column{{head: "COUNT", field: "count"}, {head: "P99", field: "p99Millis"}, {head: "AT", field: "storedAt"}}, []any{small, large})
+	if want := "COUNT  P99  AT\n    7    0  -\n12345  0.5  -\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+type unitsItem struct {
+	Free  int64   `json:"freeBytes"`
+	Gap   int64   `json:"gapMillis"`
+	P99   float64 `json:"p99Millis"`
+	Rate  float64 `json:"putPerSecond"`
+	Used  float64 `json:"usedPercent"`
+	At    string  `json:"storedAt"`
+	Count int     `json:"count"`
+}

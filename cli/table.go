@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -65,7 +66,33 @@ func (p *printer) columnOf(name string) column {
 			return c
 		}
 	}
-	return column{head: strings.ToUpper(name), field: name}
+	return column{head: strings.ToUpper(name), field: name, as: formatOf(name)}
+}
+
+// formatOf is how a field is shown whose name tells its unit.
+func formatOf(name string) format {
+	for suffix, f := range map[string]format{"Bytes": asBytes, "Millis": asMillis, "PerSecond": asRate, "Percent": asPercent, "At": asTime} {
+		if strings.HasSuffix(name, suffix) {
+			return f
+		}
+	}
+	return asText
+}
+
+// numeric reports whether all that is known of a field is numbers.
+func numeric(items []any, field string) bool {
+	some := false
+	for _, item := range items {
+		v := lookup(item, field)
+		if v == nil {
+			continue
+		}
+		if rv := reflect.ValueOf(v); !rv.CanInt() && !rv.CanUint() && !rv.CanFloat() {
+			return false
+		}
+		some = true
+	}
+	return some
 }
 
 // rows renders items, dropping foldable columns while the terminal is too narrow.
@@ -108,7 +135,7 @@ func (p *printer) grid(columns []column, items []any) []byte {
 			heads[i] = strings.ReplaceAll(c.head, " ", "_")
 		}
 		aligns[i] = tw.AlignLeft
-		if c.as.right() {
+		if c.as.right() || c.as == asText && numeric(items, c.field) {
 			aligns[i] = tw.AlignRight
 		}
 	}

@@ -60,6 +60,20 @@ func (w window) snapshot() Snapshot {
 	return s
 }
 
+// upTo is the window with its newest end at a sample that was taken since: the hour
+// and the day are not as old as their last step. A full window gives its oldest step
+// for that.
+func (w window) upTo(now window, most int) window {
+	if len(w) == 0 || len(now) == 0 {
+		return w
+	}
+	first := w[0]
+	if len(w) == most {
+		first = w[1]
+	}
+	return window{first, now[len(now)-1]}
+}
+
 // item is a counter with its windows. Those are guarded by Stats.mu.
 type item struct {
 	counter

@@ -221,7 +221,7 @@ func (s *Stats) View(name, key string) (minute, hour, day Snapshot, ok bool) {
 	if i == nil {
 		return Snapshot{}, Snapshot{}, Snapshot{}, false
 	}
-	return i.minute.snapshot(), i.hour.snapshot(), i.day.snapshot(), true
+	return i.minute.snapshot(), i.hour.upTo(i.minute, hourSamples).snapshot(), i.day.upTo(i.minute, daySamples).snapshot(), true
 }
 
 // find is the item of a name and a key, nil if nothing was counted there.

@@ -54,24 +54,24 @@ func TestWindows(t *testing.T) {
 		t.Errorf("before a sample: %s", got)
 	}
 	f.tick(1)
-	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "3/0.3/1 0/0/0 0/0/0" {
+	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "3/0.3/1 3/0.3/1 3/0.3/1" {
 		t.Errorf("after 10 s: %s", got)
 	}
 	f.tick(5)
-	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "3/0.05/1 0/0/0 0/0/0" {
+	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "3/0.05/1 3/0.05/1 3/0.05/1" {
 		t.Errorf("after a minute: %s", got)
 	}
 	f.tick(1)
-	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "0/0/0 0/0/0 0/0/0" {
+	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "0/0/0 3/0.04286/1 3/0.04286/1" {
 		t.Errorf("after more than a minute: %s", got)
 	}
 	f.Put(topic, 32, 3200) // a batch
 	f.tick(60)
-	if got := view(f, "TOPIC_PUT_SIZE", "orders"); got != "0/0/0 3500/6.364/875 0/0/0" {
+	if got := view(f, "TOPIC_PUT_SIZE", "orders"); got != "0/0/0 3500/5.224/875 3500/5.224/875" {
 		t.Errorf("after ten minutes: %s", got)
 	}
 	f.tick(360)
-	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "0/0/0 0/0/0 35/0.009859/8.75" {
+	if got := view(f, "TOPIC_PUT_NUMS", "orders"); got != "0/0/0 0/0/0 35/0.008197/8.75" {
 		t.Errorf("after more than an hour: %s", got)
 	}
 	if got := f.TopicPutTPS("orders"); got != 0 {
