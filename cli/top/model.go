@@ -119,8 +119,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// keys handles what was typed: on a slow link several keys come at once.
+// keys handles what was typed: on a slow link several keys come at once, and Esc
+// with another one behind it looks like Alt.
 func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
+	if k.Alt && !k.Paste {
+		k.Alt = false
+		return tea.Batch(m.key(tea.KeyMsg{Type: tea.KeyEsc}), m.keys(k))
+	}
 	if k.Type != tea.KeyRunes || k.Paste || k.Alt || m.filtering {
 		return m.key(k)
 	}

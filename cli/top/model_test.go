@@ -110,6 +110,22 @@ func TestSizes(t *testing.T) {
 	must(t, view(t, m), "BROKER", "STATE", "GAP", "unreachable 2 min")
 }
 
+// TestNarrow: what one needs most is there at every width: which panel it is, how
+// to find the other keys and to leave, and that a broker is down.
+func TestNarrow(t *testing.T) {
+	for _, width := range []int{40, 60, 80, 120, 200} {
+		m := newModel(sample(3), Options{Command: func([]string) tea.ExecCommand { return nil }})
+		m.Update(tea.WindowSizeMsg{Width: width, Height: 24})
+		for i, name := range Panels {
+			press(m, fmt.Sprint(i+1))
+			must(t, view(t, m), fmt.Sprintf("[%d %s]", i+1, name), "? keys  q quit", "1 broker down", "/ filter", "in 7,991/s  8.2 MiB/s")
+		}
+		if v := view(t, m); strings.Contains(v, "worst gap") && !strings.Contains(v, "worst gap 8.0 KiB") || strings.Contains(v, "lag") && !strings.Contains(v, "lag 10,300,000") {
+			t.Errorf("at %d columns a figure is cut:\n%s", width, v)
+		}
+	}
+}
+
 func TestThousandGroups(t *testing.T) {
 	f := sample(1000)
 	m := newModel(f, Options{Panel: "groups"})
@@ -183,6 +199,9 @@ func TestKeysAtOnce(t *testing.T) {
 	press(m, "esc")
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("7q"), Paste: true})
 	must(t, view(t, m), "[1 brokers]")
+	press(m, "enter")
+	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("3"), Alt: true}) // Esc and 3 in one piece
+	must(t, view(t, m), "[3 topics]", "TOPIC")
 	_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("2q")})
 	if m.View() != "" || cmd == nil {
 		t.Error("the view stays after 2 and q")

@@ -179,22 +179,26 @@ func (m *Model) sums() string {
 		down = fmt.Sprintf("   %d brokers down", f.Down)
 	}
 	down = cutTo(down, m.width)
-	return cutTo(" "+strings.Join(parts, "   "), m.width-len(down)) + m.paint("bad", down)
+	whole := fold(parts[1:], "", "   ", m.width-len(down)-lipgloss.Width(parts[0])-4)
+	return cutTo(" "+strings.TrimRight(parts[0]+"   "+whole, " "), m.width-len(down)) + m.paint("bad", down)
 }
 
+// tabs are the panels; where there is no room only the present one has its name.
 func (m *Model) tabs() string {
-	var b strings.Builder
+	full, short := make([]string, 0, len(Panels)), make([]string, 0, len(Panels))
 	for i, name := range Panels {
 		text := fmt.Sprintf("%d %s", i+1, name)
 		if i == m.panel {
-			text = "[" + text + "]"
+			full, short = append(full, "["+text+"]"), append(short, "["+text+"]")
+			continue
 		}
-		if b.Len() > 0 {
-			b.WriteString("  ")
-		}
-		b.WriteString(text)
+		full, short = append(full, text), append(short, fmt.Sprint(i+1))
 	}
-	return cutTo(b.String(), m.width)
+	line := strings.Join(full, "  ")
+	if lipgloss.Width(line) > m.width {
+		line = strings.Join(short, "  ")
+	}
+	return cutTo(line, m.width)
 }
 
 // table is the rows of the panel with the cursor in view.
@@ -217,7 +221,7 @@ func (m *Model) table() []string {
 		out = append(out, m.paint(r.mark, m.line(p.heads, widths, func(j int) string { return m.cell(r.cells[j]) }, sign)))
 	}
 	if len(rows) == 0 {
-		out = append(out, " "+m.nothing())
+		out = append(out, cutTo(" "+m.nothing(), m.width))
 	}
 	return out
 }
@@ -339,11 +343,23 @@ func (m *Model) footer() []string {
 	case text == "":
 		text = m.about()
 	}
-	keys := " / filter   s sort   Enter detail   p pause   x export   y command   ? keys   q quit"
+	keys := []string{"/ filter", "s sort", "Enter detail", "p pause", "x export", "y command"}
 	if !m.o.ReadOnly && m.o.Command != nil {
-		keys = " / filter  s sort  Enter detail  w slow-group switch  d drain  p pause  x export  ? keys  q quit"
+		keys = []string{"/ filter", "s sort", "Enter detail", "w slow-group switch", "d drain", "p pause", "x export", "y command"}
 	}
-	return []string{cutTo(" "+text, m.width), m.paint("dim", cutTo(keys, m.width))}
+	return []string{cutTo(" "+text, m.width), m.paint("dim", cutTo(" "+fold(keys, "? keys  q quit", "  ", m.width-1), m.width))}
+}
+
+// fold joins as many parts as there is room for beside last, which is always there.
+func fold(parts []string, last, between string, width int) string {
+	line := ""
+	for _, p := range parts {
+		if lipgloss.Width(line+p+between+last) > width {
+			break
+		}
+		line += p + between
+	}
+	return line + last
 }
 
 // about is a line on the broker under the cursor.
