@@ -48,10 +48,8 @@ func slaveBack(t *testing.T, client string) {
 	until(t, 5*time.Minute, "gap 0 while senders go on", func() bool { return p.gap() == 0 })
 	caught := time.Since(begun)
 	during := float64(bytesOf(loads)-before) / caught.Seconds()
-	if rest := 5*time.Second - caught; rest > 0 {
-		<-time.After(rest)
-	}
-	kept := float64(bytesOf(loads)-before) / time.Since(begun).Seconds()
+	kept := func() float64 { return float64(bytesOf(loads)-before) / time.Since(begun).Seconds() }
+	until(t, caught+10*time.Second, "what the senders lack of half their rate made up for", func() bool { return kept() >= 0.95*rate/2 })
 	var ids []string
 	for _, l := range loads {
 		ok, errs := l.end()
@@ -60,10 +58,11 @@ func slaveBack(t *testing.T, client string) {
 		}
 		ids = append(ids, ok...)
 	}
-	t.Logf("%d MiB caught up in %v; senders: %.0f MB/s alone; of the half of it, %.0f MB/s, %.0f during the copy, %.0f until it was over and made up for",
-		sent>>20, caught.Round(time.Millisecond), rate/1e6, rate/2e6, during/1e6, kept/1e6)
-	if kept < 0.9*rate/2 {
-		t.Errorf("senders kept %.0f %% of half their rate", 200*kept/rate)
+	t.Logf("%d MiB caught up in %v; senders: %.0f MB/s alone; of the half of it, %.0f MB/s, %.0f during the copy, and all of it %v after its begin",
+		sent>>20, caught.Round(time.Millisecond), rate/1e6, rate/2e6, during/1e6, time.Since(begun).Round(time.Millisecond))
+	// On a quiet machine it is 93 to 100 %, though clients and both brokers share it.
+	if during < 0.5*rate/2 {
+		t.Errorf("senders kept %.0f %% of half their rate during the copy", 200*during/rate)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
