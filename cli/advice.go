@@ -173,13 +173,22 @@ func (c *call) lineWith(flag string) string {
 	return lineByName(c.name() + c.repeated(func(f *flagSpec) bool { return !secretWord(f.key) && f.key != "schema" && f.key != "watch" }))(flag)
 }
 
+// perhapsChanged is what only commands say that were to change something.
+const perhapsChanged = "; a change may or may not have been made"
+
 // complete gives an error that does not say what to try what its code always
 // means.
 func (m *Message) complete(line lineWith) {
+	if line("--dry-run") == "" {
+		m.Why = strings.TrimSuffix(m.Why, perhapsChanged)
+	}
 	if len(m.Try) > 0 {
 		return
 	}
 	row := strings.Split(tableText(errorTexts, m.Code), " | ")
+	if line("--dry-run") == "" {
+		row[0] = strings.Replace(row[0], perhapsChanged, "", 1)
+	}
 	if m.Why == "" && row[0] != "" {
 		m.Why = sentenceAsWhy(row[0])
 	}

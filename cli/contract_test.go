@@ -156,12 +156,12 @@ var contractErrors = []struct {
 	{"group set orders --slow-broker 3 -n NS --cluster DefaultCluster", ExitOK, []string{
 		`warning broker-a has no broker id 3 \(registered: 0 master, 1 slave\)  \[BROKER_ID_MISSING\]`,
 		`why     .*clients that are sent there fall back to the master`,
-		`try     --which-broker-when-consume-slowly 1   or   --strict makes this an error`,
+		`try     --slow-broker 1   or   --strict makes this an error`,
 	}, ""},
 	{"group set orders --slow-broker 4 -n NS --cluster DefaultCluster --strict", ExitUsage, []string{
 		`error   broker-a has no broker id 4 \(registered: 0 master, 1 slave\); nothing was sent  \[BROKER_ID_MISSING\]`,
 		`why     .*clients that are sent there fall back to the master`,
-		`try     --which-broker-when-consume-slowly 1`,
+		`try     --slow-broker 1`,
 	}, ""},
 	{"broker config set flushDiskTyp=SYNC_FLUSH -n NS --cluster DefaultCluster", ExitUsage, []string{
 		`error   unknown key "flushDiskTyp"; nothing was sent  \[UNKNOWN_KEY\]`,

@@ -86,7 +86,7 @@ func unreachable(e *admin.Unreachable) *Message {
 	case tlsReason(e.Err) != "":
 		m.reason("nothing was sent that the other side took")
 	case e.Lost:
-		m.reason("the connection was lost before the answer came; a change may or may not have been made")
+		m.reason("the connection was lost before the answer came" + perhapsChanged)
 	}
 	return m
 }

@@ -208,7 +208,13 @@ func (v *vocabulary) hint(f *flagSpec) string {
 	if v.old && f.long != "" {
 		return "--" + f.long
 	}
-	return "--" + f.key
+	name := f.key
+	for _, other := range f.also {
+		if len(other) < len(name) {
+			name = other
+		}
+	}
+	return "--" + name
 }
 
 // check parses a value by the flag's kind and returns it in one canonical form.

@@ -229,6 +229,7 @@ func TestLineToTry(t *testing.T) {
 		{true, "topic delete", []string{"orders"}, map[string][]string{"cluster": {"C"}}, "INTERRUPTED", "mqctl deleteTopic -t orders -c C --dry-run"},
 		{false, "topic delete", []string{"orders"}, map[string][]string{"dry-run": {"true"}}, "INTERRUPTED", ""},
 		{false, "group list", nil, nil, "INTERRUPTED", ""},
+		{false, "group get", []string{"g"}, nil, "DEADLINE", "--deadline 1m"},
 		{false, "group get", []string{"g"}, nil, "FAILED", "mqctl group get g --trace"},
 		{false, "group get", []string{"g"}, nil, "BAD_NAME", "mqctl group get --help"},
 	} {
@@ -239,6 +240,9 @@ func TestLineToTry(t *testing.T) {
 		}
 		m := fail(ExitFailed, c.code, "something")
 		m.complete(k.lineWith)
+		if cmd.is(mutates) == (c.code == "DEADLINE") && strings.Contains(m.Why, "change may") {
+			t.Errorf("%s: %s", c.path, m.Why)
+		}
 		if got := strings.Join(m.Try, " | "); got != c.want {
 			t.Errorf("%s %v, %s: try %q, want %q", c.path, c.values, c.code, got, c.want)
 		}

@@ -125,6 +125,9 @@ func (p *parser) explain(err error, word string) error {
 			return m.because("it is an argument of %s", cmd).try("mqctl " + cmd + " " + p.l.cmd.args)
 		}
 	}
+	if f := twinFlag(p.l.cmd, name); f != nil && !p.l.old {
+		return m.because("%s belongs to %s", spelled, p.l.cmd.old).try(p.v.hint(f))
+	}
 	if near := nearest(name, p.v.builtNames()); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
 			m.offer("--" + n)
@@ -135,6 +138,20 @@ func (p *parser) explain(err error, word string) error {
 		m.reason("%s belongs to %s", spelled, other)
 	}
 	return m.try("mqctl " + cmd + " --help")
+}
+
+// twinFlag is the modern flag that a command's mqadmin name spells so.
+func twinFlag(cmd *command, name string) *flagSpec {
+	if cmd.old == "" {
+		return nil
+	}
+	for i := range cmd.flags {
+		f := &cmd.flags[i]
+		if (f.short == name || f.long == name) && !f.oldOnly && !f.absent && f.arg == 0 {
+			return f
+		}
+	}
+	return nil
 }
 
 // owner finds another command that has a flag of that name.
