@@ -72,9 +72,10 @@ func benchCommands() []*command {
 				flagSpec{key: "producers", kind: kindInt, min: 1, max: 1024, def: "4", meta: "N", help: "senders at the same time, each waits for its answer"}),
 		},
 		{
-			path: "bench rtt", summary: "measure round trips of single sends", run: runBenchRTT, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive | measures,
-			examples: []string{"mqctl bench rtt --topic bench --count 1000 --yes", "mqctl bench rtt --topic bench --rate 100 --max-p99 10ms --yes"},
-			flags:    append(append([]flagSpec{}, common...), sending...),
+			path: "bench rtt", summary: "measure round trips of single sends", run: runBenchRTT, schema: "mqctl.bench/v1", exits: exits, view: v, attrs: mutates | destructive | measures | watches,
+			examples: []string{"mqctl bench rtt --topic bench --count 1000 --yes", "mqctl bench rtt --topic bench --rate 100 --max-p99 10ms --yes", "mqctl bench rtt --topic bench --count 100 --watch=10s --yes"},
+			flags: append(append(append([]flagSpec{}, common...), sending...),
+				flagSpec{key: "watch", kind: kindOptional, of: kindDuration, bare: "2s", meta: "DUR", help: "measure again until interrupted"}),
 		},
 		{
 			path: "bench consume", summary: "measure pulling, without a group", run: runBenchConsume, schema: "mqctl.bench/v1", exits: exits, view: v,
@@ -389,7 +390,16 @@ func runBenchSend(ctx context.Context, c *call) (*result, error) {
 }
 
 func runBenchRTT(ctx context.Context, c *call) (*result, error) {
-	return c.benchSending(ctx, "RTT", 1)
+	if c.dryRun() {
+		return c.benchSending(ctx, "RTT", 1)
+	}
+	return c.watch(ctx, func(ctx context.Context) (*result, error) {
+		r, err := c.benchSending(ctx, "RTT", 1)
+		if err == nil {
+			c.values["yes"] = []string{"true"} // asked once, not each time
+		}
+		return r, err
+	}, nil)
 }
 
 func (c *call) benchSending(ctx context.Context, op string, producers int) (*result, error) {

@@ -45,7 +45,7 @@ func benchOldCommands() []*command {
 			flags:    []flagSpec{{key: "topic", long: "topic", short: "t", required: true, meta: "TOPIC", complete: "topic", help: "the topic"}, amount, size},
 		},
 		{
-			old: "clusterRT", twin: "bench rtt --topic T", summary: "send latency of clusters, without end", run: runClusterRT, schema: "mqctl.bench.probe/v1", exits: exits, attrs: streams | mutates,
+			old: "clusterRT", twin: "bench rtt --topic T --watch", summary: "send latency of clusters, without end", run: runClusterRT, schema: "mqctl.bench.probe/v1", exits: exits, attrs: streams | mutates,
 			view:     view{item: probeItem{}, name: item, columns: columns, old: oldClusterRT},
 			examples: []string{"mqctl clusterRT -n 127.0.0.1:9876 -c DefaultCluster -i 10"},
 			flags: []flagSpec{

@@ -147,7 +147,7 @@ func (d *dump) take(p *admin.Pulled, rd *reader) error {
 			}
 			d.r.add(it)
 		case d.print:
-			d.printf("MSGID: %s %s BODY: %s\n", m.OffsetID, javaMessage(m, rd.target.Broker), d.bodyText(it))
+			d.printf("MSGID: %s %s BODY: %s\n", firstOf(m.Properties["UNIQ_KEY"], m.OffsetID), javaMessage(m, rd.target.Broker), d.bodyText(it))
 		}
 	}
 	return d.c.p.broken

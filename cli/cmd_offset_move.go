@@ -277,39 +277,21 @@ func (o *offsetTarget) moment() *int64 {
 	return &o.millis
 }
 
-// oldOffsetReset is mqadmin's layout: three columns when the clients were told,
-// six when the offsets were stored.
+// oldOffsetReset is mqadmin's layout, whether members are online or not.
 func oldOffsetReset(p *printer, r *result) {
 	w, _ := r.extra.(resetWords)
-	if online(r) {
-		p.printf("start reset consumer offset by specified, group[%s], topic[%s], force[true], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.text, w.millis)
-		oldOffsetSkip(p, r)
-		return
-	}
-	oldOffsetResetOld(p, r)
+	p.printf("start reset consumer offset by specified, group[%s], topic[%s], force[true], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.text, w.millis)
+	oldOffsetSkip(p, r)
 }
 
 func oldOffsetResetOld(p *printer, r *result) {
 	w, _ := r.extra.(resetWords)
 	p.printf("reset consumer offset by specified consumerGroup[%s], topic[%s], force[true], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.text, w.millis)
-	oldRollback(p, r)
-}
-
-func online(r *result) bool {
-	for _, item := range r.items {
-		if item.(*offsetMoveItem).Method == methodOnline {
-			return true
-		}
-	}
-	return false
+	oldResetTable(p, r)
 }
 
 // oldOffsetSkip is the table without its sentence.
 func oldOffsetSkip(p *printer, r *result) {
-	if !online(r) {
-		oldRollback(p, r)
-		return
-	}
 	p.printf("%-40s  %-40s  %-40s\n", "#brokerName", "#queueId", "#offset")
 	for _, item := range r.items {
 		if it := item.(*offsetMoveItem); it.Applied || it.Verified {
@@ -325,8 +307,8 @@ func oldBroker(it *offsetMoveItem) string {
 	return it.Broker
 }
 
-func oldRollback(p *printer, r *result) {
-	p.printf("%-20s  %-20s  %-20s  %-20s  %-20s  %-20s\n", "#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset", "#rollbackOffset")
+func oldResetTable(p *printer, r *result) {
+	p.printf("%-20s  %-20s  %-20s  %-20s  %-20s  %-20s\n", "#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset", "#resetOffset")
 	for _, item := range r.items {
 		it := item.(*offsetMoveItem)
 		if !it.Applied && !it.Verified {

@@ -83,14 +83,14 @@ func rareCommands() []*command {
 			examples: []string{"mqctl removeBroker -c 10.0.0.4:10811 -b DefaultCluster:broker-a:0"},
 			view:     askedView(func(p *printer, it *askedItem) { p.printf("remove broker from %s success\n", it.Addr) }),
 			flags:    []flagSpec{container, {key: "identity", long: "brokerIdentity", short: "b", required: true, oldOnly: true, meta: "CLUSTER:NAME:ID", help: "the broker"}}},
-		{old: "checkRocksdbCqWriteProgress", twin: "store verify", summary: "compare file and RocksDB consume queues; the broker writes the result to its log", run: runCheckRocksDB, schema: "mqctl.asked/v1", exits: exits,
+		{old: "checkRocksdbCqWriteProgress", twin: "none: this request alone", summary: "compare file and RocksDB consume queues; the broker writes the result to its log", run: runCheckRocksDB, schema: "mqctl.asked/v1", exits: exits,
 			examples: []string{"mqctl checkRocksdbCqWriteProgress -n 127.0.0.1:9876 -c DefaultCluster -t orders"},
 			view: askedView(func(p *printer, it *askedItem) {
 				p.printf("%s check doing, please wait and get the result from log... \n", it.target.Broker)
 			}),
 			flags: []flagSpec{cluster, {key: "topic", long: "topic", short: "t", oldOnly: true, meta: "TOPIC", complete: "topic", help: "this topic only"},
 				{key: "from", long: "checkFrom", short: "cf", kind: kindInt, min: 0, max: math.MaxInt64, oldOnly: true, def: "0", meta: "MILLIS", help: "from this store time on"}}},
-		{old: "exportPopRecord", twin: "group mode", summary: "roll pop records back to the form of older versions", run: runPopRollback, schema: "mqctl.asked/v1", attrs: mutates | planned, exits: exits,
+		{old: "exportPopRecord", twin: "none: this request alone", summary: "roll pop records back to the form of older versions", run: runPopRollback, schema: "mqctl.asked/v1", attrs: mutates | planned, exits: exits,
 			examples: []string{"mqctl exportPopRecord -n 127.0.0.1:9876 -c DefaultCluster -d true"}, view: popView(),
 			flags: append(oldTarget(), flagSpec{key: "dry-run", long: "dryRun", short: "d", kind: kindBool, oldOnly: true, env: []string{"MQCTL_DRY_RUN"}, help: "change nothing"})},
 		{path: "config import", old: "rocksDBConfigToJson", summary: "have brokers write their RocksDB configuration as JSON files", run: runConfigImport, schema: "mqctl.asked/v1", attrs: mutates | planned, exits: exits,
