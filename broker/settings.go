@@ -326,6 +326,13 @@ func readSmallFile(fsys vfs.FS, path string) ([]byte, error) {
 // replaceFile puts data in the place of path: a temporary file beside it is
 // written, synced and renamed, and the rename made durable.
 func replaceFile(fsys vfs.FS, path string, data []byte) error {
+	if p, ok := fsys.(vfs.Places); ok {
+		real, err := p.Place(path)
+		if err != nil {
+			return err
+		}
+		path = real
+	}
 	dir := filepath.Dir(path)
 	if _, err := fsys.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := fsys.MkdirAll(dir); err != nil {

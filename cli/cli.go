@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -56,8 +57,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 	l.mqadmin = l.mqadmin || hasWord(io.Env("MQCTL_COMPAT"), "mqadmin")
 	switch {
 	case l.version:
-		fmt.Fprintf(io.Out, "mqctl %s\n", versionOf().Version)
-		return ExitOK
+		return writeText(io, fmt.Sprintf("mqctl %s\n", versionOf().Version))
 	case l.topic != nil:
 		if l.mqadmin && len(l.topic) == 0 {
 			l.topic = []string{"mqadmin"}
@@ -68,8 +68,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 	case l.cmd == nil:
 		return nounHelp(io, l)
 	case l.help:
-		fmt.Fprint(io.Out, commandHelp(l.cmd, l.old))
-		return ExitOK
+		return writeText(io, commandHelp(l.cmd, l.old))
 	}
 	return compat(io, runApp(ctx, l, io))
 }
@@ -104,10 +103,7 @@ func printUsage(io Stdio, m *Message, line lineWith) int {
 // execute runs the handler of a command and prints its result.
 func execute(ctx context.Context, c *call) int {
 	if c.on("examples") {
-		for _, e := range c.cmd.examples {
-			fmt.Fprintln(c.io.Out, e)
-		}
-		return ExitOK
+		return writeText(c.io, strings.Join(append(slices.Clone(c.cmd.examples), ""), "\n"))
 	}
 	if c.given("schema") {
 		return printOwnSchema(c)
@@ -206,7 +202,7 @@ func (c *call) finish(ctx context.Context, r *result, err error) int {
 		fmt.Fprintln(c.io.Err, "note    dry run: nothing was written")
 	}
 	if c.p.broken != nil && !quiet(c.p.broken) {
-		return printUsage(c.io, fail(ExitFailed, "OUTPUT_FAILED", "cannot write the result: %v", c.p.broken), c.lineWith)
+		return printUsage(c.io, outputFailed(c.p.broken), c.lineWith)
 	}
 	if status, ok := interruption(ctx); ok && code != ExitOK && code != ExitPartial {
 		return status

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/BurntSushi/toml"
+
+	"mqctl/store/vfs"
 )
 
 // clientFile is the user's configuration of this program: contexts (which
@@ -260,8 +262,9 @@ func (f *clientFile) edited(text string, wanted func(*clientFile) bool) error {
 
 // replaceFile writes a file of this user in one step; its folder is made.
 func replaceFile(path string, b []byte) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // the file a link leads to, not the link
+	path, err := vfs.OS{}.Place(path)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -276,6 +279,9 @@ func replaceFile(path string, b []byte) error {
 	}
 	if e := tmp.Close(); err == nil {
 		err = e
+	}
+	if err == nil {
+		err = vfs.OS{}.CopyMode(path, tmp.Name())
 	}
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)

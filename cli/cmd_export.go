@@ -12,6 +12,7 @@ import (
 
 	"mqctl/broker/topic"
 	"mqctl/cli/admin"
+	"mqctl/store/vfs"
 	"mqctl/subgroup"
 )
 
@@ -321,11 +322,22 @@ func countExport(r *result, found map[string]*holding, d *desired, file *string)
 
 // writeWhole replaces a file in one step.
 func writeWhole(path string, b []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+	path, err := vfs.OS{}.Place(path)
+	if err != nil {
 		return err
 	}
-	return os.Rename(tmp, path)
+	tmp := path + ".tmp"
+	err = os.WriteFile(tmp, b, 0o600)
+	if err == nil {
+		err = vfs.OS{}.CopyMode(path, tmp)
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp) // of no use; that it stays is said by no more than its name
+	}
+	return err
 }
 
 // exportFolder is mqadmin's -f.

@@ -125,8 +125,7 @@ func runNameserverStart(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	if c.given("print-config") {
-		printConfig(c, cfg)
-		return &result{raw: []byte{}}, nil
+		return &result{raw: []byte{}}, printConfig(c, cfg)
 	}
 	if c.on("detach") {
 		return detachNameserver(ctx, c, addr)
@@ -203,10 +202,11 @@ func (c *call) nameserverReady(addr, kv string, health net.Listener) (func(), er
 		}
 	}
 	if name := c.str("pid-file"); name != "" {
-		if err := os.WriteFile(name, []byte(fmt.Sprintf("%d\n", os.Getpid())), 0o644); err != nil {
-			return nil, fail(ExitBadConfig, "BAD_FILE", "cannot write the pid file: %v", err)
+		remove, err := writePid(name)
+		if err != nil {
+			return nil, err
 		}
-		clean = append(clean, func() { _ = os.Remove(name) })
+		clean = append(clean, remove)
 	}
 	it := nameserverReady{Schema: nameserverReadySchema, Addr: addr, Pid: os.Getpid(), KVFile: &kv, StartMillis: time.Since(c.begun).Milliseconds()}
 	if health != nil {

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"mqctl/store/vfs"
 )
 
 // A bundle is a gzip'd tar of small files, its parts, and manifest.json, which is
@@ -74,6 +76,10 @@ type archiveWriter struct {
 }
 
 func newArchive(path string, now time.Time) (*archiveWriter, error) {
+	path, err := vfs.OS{}.Place(path)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".mqctl-bundle-*") // mode 0600
 	if err != nil {
 		return nil, err

@@ -213,19 +213,17 @@ func helpTopic(io Stdio, words []string) int {
 	}
 	switch {
 	case path == "":
-		fmt.Fprint(io.Out, rootHelp())
+		return writeText(io, rootHelp())
 	case helpTopics[path] != nil:
-		return writeHelp(io.Out, helpTopics[path]())
+		return writeText(io, helpTopics[path]())
 	case r.byPath[path] != nil:
-		fmt.Fprint(io.Out, commandHelp(r.byPath[path], false))
+		return writeText(io, commandHelp(r.byPath[path], false))
 	case r.nouns[path] != nil:
-		fmt.Fprint(io.Out, nounHelpText(path))
+		return writeText(io, nounHelpText(path))
 	case r.byOld[strings.ToLower(path)] != nil:
-		fmt.Fprint(io.Out, commandHelp(r.byOld[strings.ToLower(path)], true))
-	default:
-		return helpUnknown(io, r, path)
+		return writeText(io, commandHelp(r.byOld[strings.ToLower(path)], true))
 	}
-	return ExitOK
+	return helpUnknown(io, r, path)
 }
 
 // nounHelp is for a command line that names no command: the help that was asked
@@ -239,8 +237,7 @@ func nounHelp(io Stdio, l *line) int {
 		text = oldHelp()
 	}
 	if l.help {
-		fmt.Fprint(io.Out, text)
-		return ExitOK
+		return writeText(io, text)
 	}
 	fmt.Fprint(io.Err, text)
 	return ExitUsage

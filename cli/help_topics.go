@@ -107,10 +107,15 @@ func helpUnknown(stdio Stdio, r *registry, path string) int {
 	return printUsage(stdio, m, lineByName(""))
 }
 
-// writeHelp writes a page; a reader that has gone misses it.
-func writeHelp(w io.Writer, text string) int {
-	if _, err := io.WriteString(w, text); err != nil && !quiet(err) {
-		return ExitFailed
+// writeText writes a page that is no result; a reader that has gone misses it.
+func writeText(stdio Stdio, text string) int {
+	if _, err := io.WriteString(stdio.Out, text); err != nil && !quiet(err) {
+		return printUsage(stdio, outputFailed(err), lineByName(""))
 	}
 	return ExitOK
+}
+
+// outputFailed says that stdout did not take all of the output.
+func outputFailed(err error) *Message {
+	return fail(ExitFailed, "OUTPUT_FAILED", "cannot write the result: %v", err)
 }

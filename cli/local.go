@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
 	"os"
 	"path/filepath"
 	"sort"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mqctl/store/vfs"
 )
 
 // localBroker is what a running broker notes about itself in the state folder,
@@ -83,6 +84,19 @@ func writeNote(path string, v any) (func(), error) {
 		return nil, err
 	}
 	return func() { _ = os.Remove(path) }, nil // a note left behind is not believed
+}
+
+// writePid writes the file of --pid-file; the returned function removes it. One that is
+// left behind is recognised by its dead pid.
+func writePid(name string) (func(), error) {
+	_, err := vfs.OS{}.Place(name) // a device would be removed at the end, a pipe waits
+	if err == nil {
+		err = os.WriteFile(name, []byte(fmt.Sprintf("%d\n", os.Getpid())), 0o644)
+	}
+	if err != nil {
+		return nil, fail(ExitBadConfig, "BAD_FILE", "cannot write the pid file: %v", err).try("--pid-file FILE")
+	}
+	return func() { _ = os.Remove(name) }, nil
 }
 
 // maxNote bounds what is read of a note.

@@ -78,8 +78,7 @@ func runBrokerStart(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	if c.given("print-config") {
-		printConfig(c, cfg)
-		return &result{raw: []byte{}}, nil
+		return &result{raw: []byte{}}, printConfig(c, cfg)
 	}
 	if c.on("check") {
 		return checkStart(c, cfg)
@@ -362,10 +361,11 @@ func (s *serving) ready() error {
 		s.clean = append(s.clean, remove)
 	}
 	if name := s.c.str("pid-file"); name != "" {
-		if err := os.WriteFile(name, []byte(fmt.Sprintf("%d\n", it.Pid)), 0o644); err != nil {
-			return fail(ExitBadConfig, "BAD_FILE", "cannot write the pid file: %v", err)
+		remove, err := writePid(name)
+		if err != nil {
+			return err
 		}
-		s.clean = append(s.clean, func() { _ = os.Remove(name) }) // a stale one is recognised by its dead pid
+		s.clean = append(s.clean, remove)
 	}
 	s.banner(it)
 	return tellReady(s.c, it)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -215,12 +216,17 @@ func configMessage(e *broker.ConfigError) *Message {
 }
 
 // printConfig is --print-config: key, value, unless it is a secret, and where it came from.
-func printConfig(c *call, cfg *broker.Config) {
+func printConfig(c *call, cfg *broker.Config) error {
 	which := c.str("print-config")
+	var b strings.Builder
 	for _, s := range cfg.Effective() {
 		if which == "changed" && !s.Changed() || which == "important" && s.Origin.Kind == "default" && s.Key.Use != broker.Used {
 			continue
 		}
-		fmt.Fprintf(c.io.Out, "%-50s = %-40s # %s\n", s.Key.Name, hideSecret(s.Key.Name, s.Value), s.Origin)
+		fmt.Fprintf(&b, "%-50s = %-40s # %s\n", s.Key.Name, hideSecret(s.Key.Name, s.Value), s.Origin)
 	}
+	if _, err := io.WriteString(c.io.Out, b.String()); err != nil && !quiet(err) {
+		return outputFailed(err)
+	}
+	return nil
 }

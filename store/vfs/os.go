@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -15,8 +16,9 @@ import (
 type OS struct{}
 
 var (
-	_ FS    = OS{}
-	_ Modes = OS{}
+	_ FS     = OS{}
+	_ Modes  = OS{}
+	_ Places = OS{}
 )
 
 // osFile has, besides the methods of File, those of os.File: callers that hand
@@ -32,6 +34,10 @@ func wrap(f *os.File, err error) (File, error) {
 
 // errPipe says why something is not opened.
 var errPipe = errors.New("a pipe or socket is in the place of a file: remove it")
+
+// errNoFile says why something is not replaced: as root a rename would turn the
+// system's /dev/null into a file.
+var errNoFile = errors.New("it is no regular file")
 
 // open opens a file. A pipe or socket is refused: opening it, or the first read, would
 // wait for whoever is at its other end, perhaps for ever.
@@ -70,10 +76,34 @@ func (OS) CopyMode(from, to string) error {
 	switch info, err := os.Stat(from); {
 	case err == nil:
 		mode = info.Mode().Perm()
+		copyOwner(info, to)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return os.Chmod(to, mode)
+}
+
+// Place implements Places.
+func (OS) Place(name string) (string, error) {
+	info, err := os.Stat(name) // it knows pipes behind /dev/stdout, which have no path
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", &fs.PathError{Op: "replace", Path: name, Err: errNoFile}
+	}
+	return filepath.EvalSymlinks(name)
+}
+
+// copyOwner gives the file to the owner and group of another one, so that who runs a
+// service can read its file after root has changed it. Only root may; for anybody else
+// it fails and the file is this user's.
+func copyOwner(from fs.FileInfo, to string) {
+	if st, ok := from.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		_ = os.Chown(to, int(st.Uid), int(st.Gid)) // a file system without owners has nothing to keep
+	}
 }
 
 // Remove implements FS.

@@ -71,9 +71,17 @@ type FS interface {
 
 // Modes is what file systems have whose files may be kept from other users.
 type Modes interface {
-	// CopyMode gives the file to the permissions of from. Where from does not exist, only
-	// the owner may read and write to.
+	// CopyMode gives the file to the permissions of from, and its owner where this
+	// process may. Where from does not exist, only the owner may read and write to.
 	CopyMode(from, to string) error
+}
+
+// Places is what file systems have whose names may stand for something else.
+type Places interface {
+	// Place tells where the file called name really is, so that a rename replaces the
+	// file that a link leads to and not the link. It fails where something lies that is
+	// no file, such as a device, and must not be replaced. A free name is its own place.
+	Place(name string) (string, error)
 }
 
 // Disk is a file system that can be synced as a whole.
