@@ -230,10 +230,13 @@ func newPrinter(c *call) (*printer, error) {
 	}
 	p.style.units, p.style.time, p.style.now = c.str("units"), c.str("time"), c.begun
 	p.context = c.active.Name
+	if v := c.cmd.variant; v != nil && v.when(c) {
+		p.view, p.schema = v.view, v.schema
+	}
 	if err := p.chooseFormat(c); err != nil {
 		return nil, err
 	}
-	sample := c.cmd.view.item
+	sample := p.view.item
 	if f := c.str("fields"); f != "" {
 		for _, name := range strings.Split(f, ",") {
 			name = strings.TrimSpace(name)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mqctl/cli/admin"
@@ -42,7 +42,9 @@ type lagTotals struct {
 	CatchUpMillis    *int64  `json:"catchUpMillis"`
 	Reason           *string `json:"reason,omitempty" enum:"BROADCASTING|OFFLINE|NO_OFFSETS"`
 
-	typ, model string
+	group, typ, model string
+	in                *float64 // stored a second
+	oldest            *int64
 }
 
 func lagView() view {
@@ -55,23 +57,25 @@ func lagView() view {
 			{head: "TOPIC", field: "topic"}, {head: "BROKER", field: "broker"}, {head: "Q", field: "queueId", as: asNumber},
 			{head: "BROKER OFFSET", field: "brokerOffset", as: asNumber}, {head: "CONSUMER OFFSET", field: "consumerOffset", as: asNumber},
 			{head: "LAG", field: "lag", as: asNumber}, {head: "INFLIGHT", field: "inflight", as: asNumber, fold: 1},
-			{head: "DELAY", field: "delayMillis", as: asMillis, fold: 2}, {head: "CLIENT", field: "clientId", fold: 3},
+			{head: "DELAY", field: "delayMillis", as: asMillis, fold: 2}, {head: "READS FROM", field: "readsFromBrokerId", as: asReplica, fold: 4},
+			{head: "CLIENT", field: "clientId", fold: 3},
 		},
-		old: oldLag, head: headLag,
+		old: oldLag, head: headLag, foot: footLag,
 	}
 }
 
 func lagCommand() *command {
 	return &command{
 		path: "group lag", old: "consumerProgress", summary: "backlog of a group per queue", args: "GROUP", min: 1, max: 1, argFrom: "group",
-		run: runLag, schema: "mqctl.group.lag/v1", exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse}, view: lagView(),
+		run: runLag, schema: "mqctl.group.lag/v1", variant: lagBySum(), exits: []int{ExitNotFound, ExitPartial, ExitConditionFalse}, view: lagView(),
 		examples: []string{
-			"mqctl group lag order_consumer", "mqctl group lag order_consumer --topic orders --fail-above 10000",
+			"mqctl group lag order_consumer", "mqctl group lag order_consumer --topic orders --fail-above 10000", "mqctl group lag order_consumer --by topic",
 			"mqctl consumerProgress -n 127.0.0.1:9876 -g order_consumer",
 		},
 		flags: []flagSpec{
 			{key: "group", long: "groupName", short: "g", arg: 1, meta: "GROUP", complete: "group", help: "the group; without it one line for each group"},
 			{key: "topic", long: "topicName", short: "t", meta: "TOPIC", complete: "topic", help: "this topic only"},
+			{key: "by", newOnly: true, kind: kindEnum, enum: []string{"queue", "topic", "client"}, meta: "WHAT", help: "a line for each queue, topic or member"},
 			{key: "clients", long: "showClientIP", short: "s", kind: kindBool, help: "ask the members which queues they have"},
 			{key: "cluster", long: "cluster", short: "c", meta: "NAME", env: []string{"MQCTL_CLUSTER"}, complete: "cluster", help: "this cluster only"},
 			{key: "fail-above", kind: kindInt, max: math.MaxInt64, meta: "N", help: "exit 7 when the lag is larger"},
@@ -123,7 +127,12 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets)}
-	totals := lagTotals{}
+	totals := lagTotals{group: group}
+	var reads map[[2]string]int64
+	var aside sync.WaitGroup
+	if !c.old { // mqadmin's layout has no place for it
+		aside.Go(func() { reads = c.whereRead(ctx, group, c.str("topic")) })
+	}
 	seen := map[string]bool{}
 	lag, inflight := int64(0), int64(0)
 	for _, res := range eachRead(ctx, c, targets, c.progressAt(group, c.str("topic"))) {
@@ -144,24 +153,45 @@ func runLag(ctx context.Context, c *call) (*result, error) {
 			lag, inflight = lag+p.Lag(), inflight+max(0, p.Inflight())
 		}
 	}
+	aside.Wait()
+	r.readFrom(reads)
 	sortLag(r.items)
 	totals.Members = len(seen)
 	if err := c.lagReason(ctx, r, &totals, group, targets, lag, inflight); err != nil {
 		return nil, err
 	}
-	if c.on("clients") {
+	if c.on("clients") || c.str("by") == "client" {
 		c.lagClients(ctx, r, group, targets, seen)
 	}
+	if !c.old {
+		c.lagPace(ctx, r, &totals, targets)
+	}
+	totals.oldest = oldestUnread(r.items)
+	r.items = c.sumLag(r.items)
 	r.totals, r.extra = totals, totals
 	if totals.Reason != nil {
-		r.empty = map[string]string{
-			"NO_OFFSETS": "the group has stored no offsets yet", "BROADCASTING": "members of a broadcasting group keep their own offsets: there is no backlog to show",
-		}[*totals.Reason]
+		r.empty = whyNoLag[*totals.Reason]
 	}
 	if c.given("fail-above") && totals.Lag != nil && *totals.Lag > c.whole("fail-above") {
 		r.exit = ExitConditionFalse
 	}
 	return r, nil
+}
+
+// whyNoLag says for people why there is nothing to show.
+var whyNoLag = map[string]string{
+	"NO_OFFSETS": "the group has stored no offsets yet", "BROADCASTING": "members of a broadcasting group keep their own offsets: there is no backlog to show",
+}
+
+// readFrom fills in which replica each queue is read from.
+func (r *result) readFrom(reads map[[2]string]int64) {
+	for i, item := range r.items {
+		it := item.(lagItem)
+		if id, ok := reads[[2]string{it.Topic, it.Broker}]; ok {
+			it.ReadsFromBrokerID = &id
+			r.items[i] = it
+		}
+	}
 }
 
 // join adds the members that one broker knows.
@@ -226,19 +256,6 @@ func lagOf(group string, q admin.Queue, p admin.QueueProgress, now time.Time) la
 	return it
 }
 
-func sortLag(items []any) {
-	sort.Slice(items, func(i, j int) bool {
-		a, b := items[i].(lagItem), items[j].(lagItem)
-		switch {
-		case a.Topic != b.Topic:
-			return a.Topic < b.Topic
-		case a.Broker != b.Broker:
-			return a.Broker < b.Broker
-		}
-		return a.QueueID < b.QueueID
-	})
-}
-
 // lagClients asks every member which queues it has.
 func (c *call) lagClients(ctx context.Context, r *result, group string, targets []admin.Target, members map[string]bool) {
 	owner := map[admin.Queue]string{}
@@ -270,31 +287,6 @@ func (c *call) lagClients(ctx context.Context, r *result, group string, targets 
 			r.warn(warning("CLIENT_SILENT", id, "client %s did not say which queues it has", id))
 		}
 	}
-}
-
-// headLag is the summary line above the table.
-func headLag(p *printer, r *result) {
-	t, ok := r.extra.(lagTotals)
-	if !ok {
-		return
-	}
-	parts := []string{}
-	if len(r.items) > 0 {
-		parts = append(parts, p.style.cyan(r.items[0].(lagItem).Group))
-	}
-	if t.model != "" {
-		parts = append(parts, t.model, strings.TrimPrefix(t.typ, "CONSUME_"))
-	}
-	parts = append(parts, count(t.Members, "member"), p.style.cell(t.ConsumePerSecond, asRate)+" msg/s")
-	lag := "n/a"
-	if t.Lag != nil {
-		lag = p.style.cell(*t.Lag, asNumber)
-	}
-	parts = append(parts, "lag "+lag)
-	if t.Reason != nil {
-		parts = append(parts, strings.ToLower(*t.Reason))
-	}
-	p.printf("%s\n\n", strings.Join(parts, " · "))
 }
 
 // oldLag is mqadmin's layout of consumerProgress with a group.

@@ -30,13 +30,14 @@ const (
 	asBody           // somebody's text: escaped in a pipe, not changed
 	asSplit          // a pullSplit in percent
 	asChanges        // settings as key=before->after
+	asReplica        // the id of a replica, with its part on a terminal
 	asTry            // sentences and commands of a last column: with their blanks in a pipe too
 )
 
 // right reports whether cells of the format are aligned to the right.
 func (f format) right() bool {
 	switch f {
-	case asText, asTime, asPerm, asList, asCommand, asTry, asPairs, asBody, asChanges:
+	case asText, asTime, asPerm, asList, asCommand, asTry, asPairs, asBody, asChanges, asReplica:
 		return false
 	default:
 		return true
@@ -65,6 +66,10 @@ func (s *style) cell(v any, f format) string {
 		text = s.when(fmt.Sprint(v))
 	case asPerm:
 		text = permText(int(number(v)))
+	case asReplica:
+		if text = plain(v); s.terminal {
+			text = map[bool]string{true: "master", false: "slave"}[number(v) == 0] + " (" + text + ")"
+		}
 	case asTry:
 		text = oneLine(joinedWith(v, "   or   "))
 	case asList:

@@ -85,6 +85,25 @@ type command struct {
 	run      func(ctx context.Context, c *call) (*result, error)
 	twin     string // of mqadmin names without a modern spelling: the command to use instead
 	outFile  bool   // -o may name the file to write
+	variant  *variant
+}
+
+// variant is another form of a command's result that some flags ask for.
+type variant struct {
+	schema string
+	view   view
+	when   func(c *call) bool
+}
+
+// forms are the command, and a copy of it for its other form.
+func (c *command) forms() []*command {
+	out := []*command{c}
+	if c.variant != nil {
+		other := *c
+		other.schema, other.view = c.variant.schema, c.variant.view
+		out = append(out, &other)
+	}
+	return out
 }
 
 func (c *command) is(a attr) bool { return c.attrs&a != 0 }

@@ -18,8 +18,10 @@ const messageSchema = "mqctl.message/v1"
 func schemaNames() []string {
 	seen := map[string]bool{messageSchema: true}
 	for _, c := range commands().commands {
-		if c.schema != "" {
-			seen[c.schema] = true
+		for _, form := range c.forms() {
+			if form.schema != "" {
+				seen[form.schema] = true
+			}
 		}
 	}
 	out := make([]string, 0, len(seen))
@@ -35,14 +37,16 @@ func schemaOf(name string) []byte {
 	if name == messageSchema {
 		return writeSchema(name, objectSchema(reflect.TypeFor[Message]()))
 	}
-	for _, c := range commands().commands {
-		if c.schema != name {
-			continue
+	for _, cmd := range commands().commands {
+		for _, c := range cmd.forms() {
+			if c.schema != name {
+				continue
+			}
+			if c.is(server) {
+				return writeSchema(name, objectSchema(reflect.TypeOf(c.view.item)))
+			}
+			return writeSchema(name, envelopeSchema(c))
 		}
-		if c.is(server) {
-			return writeSchema(name, objectSchema(reflect.TypeOf(c.view.item)))
-		}
-		return writeSchema(name, envelopeSchema(c))
 	}
 	return nil
 }
@@ -166,10 +170,14 @@ func typeSchema(t reflect.Type, tag reflect.StructTag) picked {
 
 // printOwnSchema is --schema.
 func printOwnSchema(c *call) int {
+	name := c.cmd.schema
+	if v := c.cmd.variant; v != nil && v.when(c) {
+		name = v.schema
+	}
 	if c.cmd.schema == "" {
 		return printUsage(c.io, usage("NO_SCHEMA", "%s prints no JSON", c.cmd.name(c.old)), c.lineWith)
 	}
-	if _, err := c.io.Out.Write(schemaOf(c.cmd.schema)); err != nil && !quiet(err) {
+	if _, err := c.io.Out.Write(schemaOf(name)); err != nil && !quiet(err) {
 		return ExitFailed
 	}
 	return ExitOK
