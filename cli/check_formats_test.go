@@ -151,3 +151,44 @@ func TestCheckFormats(t *testing.T) {
 		})
 	}
 }
+
+// TestNagiosBounded: of a thousand groups the line is no longer than what Nagios
+// reads; what failed comes first, and one sum tells of all drift.
+func TestNagiosBounded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		failed int
+		has    []string
+	}{
+		{"all well", 0, []string{"ALL OK - 2,000 checks passed | 'drift'=0;;0;0 'group group-0 lag'=0;;10;0"}},
+		{"one failed", 1, []string{"ALL CRITICAL - group group-999 is behind | 'drift'=0;;0;0 'group group-999 lag'=11;;10;0"}},
+		{"most failed", 900, []string{"ALL CRITICAL - group group-100 is behind; group group-101 ", " more | 'drift'=0;;0;0 'group group-100 lag'=11;;10;0"}},
+	} {
+		r := &result{final: ptr(nagiosOK), extra: "ALL"}
+		for i := range 1000 {
+			target := fmt.Sprintf("group group-%d", i)
+			lag := &checkItem{Check: "lag", Target: target, State: "OK", Value: ptr(int64(0)), Limit: ptr(int64(10)), Message: "is well"}
+			if i >= 1000-c.failed {
+				lag.State, lag.Value, lag.Message, r.final = "FAIL", ptr(int64(11)), "is behind", ptr(nagiosCritical)
+			}
+			r.items = append(r.items, lag, &checkItem{Check: "drift", Target: target, State: "OK", Value: ptr(int64(0)), Limit: ptr(int64(0))})
+		}
+		var out strings.Builder
+		printNagios(&printer{out: &out}, r)
+		line := strings.TrimSuffix(out.String(), "\n")
+		if len(line) > longestNagios || len(line) < longestNagios/2 || strings.Contains(line, "\n") {
+			t.Errorf("%s: %d bytes", c.name, len(line))
+		}
+		for _, want := range c.has {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: %q is not in %.300s", c.name, want, line)
+			}
+		}
+		_, data, _ := strings.Cut(line, " | ")
+		for _, label := range strings.Split(strings.ReplaceAll(data, "' ", "'\n"), " '") {
+			if label = "'" + strings.TrimPrefix(label, "'"); !nagiosPerf.MatchString(label) {
+				t.Errorf("%s: %q is no performance data", c.name, label)
+			}
+		}
+	}
+}

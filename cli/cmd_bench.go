@@ -183,6 +183,10 @@ type bench struct {
 	taken   atomic.Int64      // of limit
 	counted atomic.Bool       // the warm-up is over
 	begun   time.Time
+
+	warmed  atomic.Int64 // messages that were read and not counted
+	waiting atomic.Int64 // readers that have come to the end of their queues
+	ended   atomic.Int64 // when the last of them did, in ns since 1970; 0: not yet
 }
 
 // newBench reads the flags and asks before it sends to a cluster.
@@ -290,6 +294,7 @@ func (b *bench) judge(ctx context.Context, r *result) error {
 	it := r.items[len(r.items)-1].(*benchItem)
 	if it.Messages == 0 && it.Errors > 0 {
 		m := fail(ExitFailed, "NOTHING_MEASURED", "every request failed: %s", *it.FirstError)
+		r.done = 0
 		r.failed(m)
 		return nil
 	}
@@ -471,7 +476,7 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 	}
 	n := min(int(c.whole("consumers")), len(readers))
 	r, err := b.run(ctx, n, func(ctx context.Context, i int) error {
-		mine := map[int]int64{} // where each queue is read from
+		mine, atEnd := map[int]int64{}, false // where each queue is read from
 		for ctx.Err() == nil {
 			found := false
 			for q := i; q < len(readers); q += n {
@@ -481,6 +486,12 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 				found = b.pull(ctx, readers[q], mine, q) || found
 				if b.limit > 0 && b.total.messages.Load() >= b.limit {
 					return nil
+				}
+			}
+			if !found && !atEnd {
+				atEnd = true
+				if b.waiting.Add(1) == int64(n) {
+					b.ended.Store(time.Now().UnixNano())
 				}
 			}
 			if !found && !b.c.given("duration") {
@@ -494,8 +505,31 @@ func runBenchConsume(ctx context.Context, c *call) (*result, error) {
 	})
 	if r != nil {
 		r.cluster = readers[0].target.Cluster
+		b.sayEnd(r)
 	}
 	return r, err
+}
+
+// sayEnd tells that there was too little to read: all of it before the measurement,
+// or so much less than the time that the rate is one of waiting.
+func (b *bench) sayEnd(r *result) {
+	if len(r.errors) > 0 {
+		return
+	}
+	it, warmed := r.items[len(r.items)-1].(*benchItem), b.warmed.Load()
+	if it.Messages == 0 && warmed > 0 {
+		r.done = 0
+		r.failed(fail(ExitFailed, "NOTHING_MEASURED", "all %s of topic %q were read in the warm-up; none was left to measure", count(int(warmed), "message"), b.topic).
+			because("the topic holds less than is read in %s", b.c.str("warmup")).try("--warmup 0s"))
+		return
+	}
+	end := time.Unix(0, b.ended.Load()).Sub(b.begun)
+	if b.ended.Load() == 0 || it.Messages == 0 || end >= time.Duration(it.Seconds*float64(time.Second))*9/10 {
+		return
+	}
+	m := warning("END_REACHED", b.topic, "all queues of topic %q were read to their ends after %s; the rate is that of the whole %s", b.topic, max(0, end).Round(time.Millisecond), shortDuration(time.Duration(it.Seconds*float64(time.Second))))
+	m.offer("--count N ends with the last message")
+	r.warn(m)
 }
 
 // pull reads one batch of a queue; found says that there may be more.
@@ -512,6 +546,9 @@ func (b *bench) pull(ctx context.Context, rd *reader, from map[int]int64, q int)
 		for i := range p.Messages {
 			bytes += int64(len(p.Messages[i].Body))
 		}
+	}
+	if !counts {
+		b.warmed.Add(read)
 	}
 	if counts {
 		b.taken.Add(read - want) // what was not there another may read

@@ -154,48 +154,85 @@ func (c *call) judge(r *result) {
 	}
 }
 
-// printNagios is one line with performance data, as monitoring plugins print it.
+// longestNagios is how much of a plugin's answer Nagios reads, in bytes. Of that
+// half is for what failed.
+const longestNagios = 4096
+
+// printNagios is one line with performance data, as monitoring plugins print it,
+// no longer than what is read of it.
 func printNagios(p *printer, r *result) {
 	word := map[int]string{nagiosOK: "OK", nagiosCritical: "CRITICAL", nagiosUnknown: "UNKNOWN"}[*r.final]
-	var bad, perf []string
-	fine := 0
+	var bad, badPerf, perf []string
+	fine, drift, drifts := 0, int64(0), false
 	for _, item := range r.items {
 		it := item.(*checkItem)
 		if it.State == "OK" {
 			fine++
+			perf = append(perf, it.perf()...)
 		} else {
 			bad = append(bad, it.Target+" "+oneLine(it.Message))
+			badPerf = append(badPerf, it.perf()...)
 		}
-		if it.Value == nil {
-			continue
+		if it.Check == "drift" && it.Value != nil {
+			drift, drifts = drift+*it.Value, true
 		}
-		limit := ""
-		if it.Limit != nil {
-			limit = strconv.FormatInt(*it.Limit, 10)
-		}
-		if it.Check != "ha" {
-			unit := map[string]string{"disk": "%"}[it.Check]
-			perf = append(perf, fmt.Sprintf("'%s %s'=%d%s;;%s;0", strings.ReplaceAll(it.Target, "'", "_"), it.Check, *it.Value, unit, limit))
-			continue
-		}
-		perf = append(perf, fmt.Sprintf("'%s gap'=%dB;;%s;0", it.Target, *it.Value, limit))
-		if it.Millis != nil {
-			perf = append(perf, fmt.Sprintf("'%s gap_time'=%.3fs", it.Target, float64(*it.Millis)/1000))
-		}
+	}
+	if drifts {
+		badPerf = append([]string{fmt.Sprintf("'drift'=%d;;0;0", drift)}, badPerf...)
 	}
 	text := count(fine, "check") + " passed"
 	if len(bad) > 0 {
-		text = strings.ReplaceAll(strings.Join(bad, "; "), "|", "/")
+		text = strings.ReplaceAll(within(bad, "; ", longestNagios/2, "and %d more"), "|", "/")
 	}
 	what := "HA"
 	if name, ok := r.extra.(string); ok {
 		what = name
 	}
 	line := what + " " + word + " - " + text
-	if len(perf) > 0 {
-		line += " | " + strings.Join(perf, " ")
+	if data := within(append(badPerf, perf...), " ", longestNagios-len(line)-4, ""); data != "" {
+		line += " | " + data
 	}
 	p.printf("%s\n", line)
+}
+
+// perf is the performance data of a check. That of drift is one sum for all: it
+// exists for every topic and group there is.
+func (it *checkItem) perf() []string {
+	if it.Value == nil || it.Check == "drift" {
+		return nil
+	}
+	limit := ""
+	if it.Limit != nil {
+		limit = strconv.FormatInt(*it.Limit, 10)
+	}
+	if it.Check != "ha" {
+		unit := map[string]string{"disk": "%"}[it.Check]
+		return []string{fmt.Sprintf("'%s %s'=%d%s;;%s;0", strings.ReplaceAll(it.Target, "'", "_"), it.Check, *it.Value, unit, limit)}
+	}
+	out := []string{fmt.Sprintf("'%s gap'=%dB;;%s;0", it.Target, *it.Value, limit)}
+	if it.Millis != nil {
+		out = append(out, fmt.Sprintf("'%s gap_time'=%.3fs", it.Target, float64(*it.Millis)/1000))
+	}
+	return out
+}
+
+// within joins as many parts as fit into some bytes, at least one where rest says
+// how many are left out.
+func within(parts []string, between string, most int, rest string) string {
+	var b strings.Builder
+	for i, part := range parts {
+		if b.Len()+len(between)+len(part) > most && (i > 0 || rest == "") {
+			if rest != "" {
+				b.WriteString(between + fmt.Sprintf(rest, len(parts)-i))
+			}
+			break
+		}
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // gauges of check ha in Prometheus' text form.
