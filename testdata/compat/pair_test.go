@@ -214,6 +214,17 @@ func (p *pair) sameQueues(topic string, queues int) {
 	}
 }
 
+// allCommitted says whether a group's progress at n is the end of every queue. That may
+// be more than was sent: a client sends again what it got no answer for in time.
+func (p *pair) allCommitted(n *node, group, topic string, queues int) bool {
+	for q, at := range p.progress(n, group, topic, queues) {
+		if at < 0 || at != p.number(n, 30, "", topic, q) {
+			return false
+		}
+	}
+	return true
+}
+
 // number asks a broker for an offset: 14 progress, 30 end, 31 begin; -1: none.
 func (p *pair) number(n *node, code int, group, topic string, queue int) int64 {
 	res, err := ask(n.addr, code, map[string]string{"consumerGroup": group, "topic": topic, "queueId": strconv.Itoa(queue),

@@ -160,7 +160,7 @@ func masterKilled(t *testing.T, client string) {
 		t.Errorf("%d came more than once to a consumer that lived on: %d had come, and %d of them were committed on the slave", twice, came, sum(atKill))
 	}
 	until(t, 60*time.Second, "commits kept by the slave", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	onSlave := p.progress(p.slave, group, topic, scenarioQueues)
 	t.Logf("progress on the slave: %v at the kill, %v now", atKill, onSlave)
@@ -255,7 +255,7 @@ func bothKilled(t *testing.T, ahead, first int) {
 	ids := send(t, p.producer(t), 2000, textMessage(topic))
 	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	until(t, 30*time.Second, "all committed, on both", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	c.kill()
 	want := p.progress(p.master, group, topic, scenarioQueues)
@@ -348,7 +348,7 @@ func TestResetWhileSlaveDown(t *testing.T) {
 	ids := send(t, p.producer(t), 1000, textMessage(topic))
 	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	until(t, 30*time.Second, "all committed, on both", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	c.kill()
 	<-time.After(3 * time.Second)
@@ -397,7 +397,7 @@ func TestResetWhileSlaveServes(t *testing.T) {
 	ids := send(t, p.producer(t), 1000, textMessage(topic))
 	until(t, 60*time.Second, "all consumed", func() bool { n, _ := c.has(ids); return n == len(ids) })
 	until(t, 30*time.Second, "all committed, on both", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	until(t, 60*time.Second, "pulls at the slave", func() bool {
 		for _, row := range p.json(0, "stats", "pull", "--group", group, "--broker", pairName) {
@@ -412,7 +412,7 @@ func TestResetWhileSlaveServes(t *testing.T) {
 	p.master.kill(syscall.SIGKILL)
 	until(t, 90*time.Second, "all comes again, from the slave", func() bool { n, _ := c.count(); return n >= before+len(ids) })
 	until(t, 60*time.Second, "committed to the slave", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	p.master.start()
 	until(t, 2*time.Second, "equal progress on both", func() bool {
@@ -594,7 +594,7 @@ func (p *pair) masterSilent(silence, back func()) {
 		t.Errorf("the slave wrote %d lines into its log", n)
 	}
 	until(t, 20*time.Second, "all committed to the slave", func() bool {
-		return sum(p.progress(p.slave, group, topic, scenarioQueues)) == int64(len(ids))
+		return p.allCommitted(p.slave, group, topic, scenarioQueues)
 	})
 	back()
 	until(t, 60*time.Second, "the pair in sync again", func() bool { return p.end(p.master) == p.end(p.slave) && p.inSync() == 1 })
