@@ -145,3 +145,28 @@ func TestAliasBehindPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfProgram: a program that a script or the shell waits for ends with it,
+// although the signal went to the shell alone.
+func TestEndOfProgram(t *testing.T) {
+	for name, run := range map[string]func(ctx context.Context, s *Session) int{
+		"pipe": func(ctx context.Context, s *Session) int {
+			code, _ := s.toPipe(ctx, []string{"version"}, Streams{}, "exec sleep 600")
+			return code
+		},
+		"program": func(ctx context.Context, s *Session) int { return s.system(ctx, "exec sleep 600", nil) },
+	} {
+		for _, interactive := range []bool{false, true} {
+			ctx, end := context.WithCancel(context.Background())
+			s := New(Options{Host: &keyHost{}, Now: time.Now, Streams: Streams{Env: func(string) string { return "" }}})
+			s.interactive, s.editor = interactive, NewPlain(nil, nil)
+			s.signalJob = func() {}
+			time.AfterFunc(50*time.Millisecond, end)
+			begun := time.Now()
+			if code := run(ctx, s); code == codeOK || time.Since(begun) > time.Minute {
+				t.Errorf("%s, interactive %v: %d after %v", name, interactive, code, time.Since(begun))
+			}
+			end()
+		}
+	}
+}

@@ -298,7 +298,7 @@ func (s *Session) toPipe(ctx context.Context, words []string, out Streams, text 
 	out.Out = w
 	code, exit := s.run(ctx, words, out)
 	_ = w.Close() // now the program comes to its end
-	if other := s.programStatus(cmd.Wait()); code == codeOK {
+	if other := s.programStatus(await(ctx, cmd)); code == codeOK {
 		code = other
 	}
 	return code, exit
@@ -328,7 +328,27 @@ func (s *Session) system(ctx context.Context, text string, in io.Reader) int {
 		return s.programStatus(err)
 	}
 	early.begin(s.o.Now())
-	return s.programStatus(cmd.Wait())
+	return s.programStatus(await(ctx, cmd))
+}
+
+// endGrace is how long a program may go on when the shell itself is to end.
+const endGrace = time.Second
+
+// await waits for a program, and ends it when ctx has ended and it does not do so
+// by itself: the shell was sent a signal that the program has not got.
+func await(ctx context.Context, cmd *exec.Cmd) error {
+	ended := make(chan struct{})
+	defer close(ended)
+	defer context.AfterFunc(ctx, func() {
+		late := time.NewTimer(endGrace)
+		defer late.Stop()
+		select {
+		case <-ended:
+		case <-late.C:
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended just now
+		}
+	})()
+	return cmd.Wait()
 }
 
 // earlyInterrupt repeats a Ctrl-C that came before there was a program for it: the
