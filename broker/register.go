@@ -43,6 +43,9 @@ type registrarOptions struct {
 	// Newer looks whether the broker at addr became master of this name later, and
 	// makes this one its slave then. It may wait for the broker's answer. nil: no.
 	Newer func(ctx context.Context, addr string) bool
+	// Older tells whether the broker at addr is a master of this name whose place this
+	// one took. It is set where Newer is.
+	Older func(ctx context.Context, addr string) bool
 	// Refused hears which master a nameserver named when it refused this one.
 	Refused    func(master string)
 	Namesrvs   []string
@@ -462,6 +465,7 @@ func (b *Broker) newRegistrar() *registrar {
 		Name: b.opts.Name, Cluster: b.opts.Cluster, Addr: b.Addr(), HAAddr: b.ha.addr, Standing: b.stand.Load,
 		Acting: func() bool { return b.live.Load().ActingMaster }, Learned: b.learned,
 		Newer:    func(ctx context.Context, addr string) bool { return b.roles.newer(ctx, addr) },
+		Older:    func(ctx context.Context, addr string) bool { return b.roles.older(ctx, addr) },
 		Refused:  b.suspectRival,
 		Namesrvs: b.opts.Namesrvs, Every: b.opts.RegisterEvery, Timeout: b.opts.RegisterTimeout,
 		BootMillis: b.start.UnixMilli(), Topics: b.topics.All,

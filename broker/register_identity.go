@@ -13,7 +13,8 @@ import (
 // this name and id are registered from another address at which a broker
 // answers that it is the one. A dead address, or one that answers as somebody
 // else, is no conflict; nor is a master of a newer epoch, whose slave this broker
-// becomes.
+// becomes, nor one of an older epoch: it came back while this one was away, and
+// becomes this one's slave when it hears of it.
 func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 	l.r.mu.Lock()
 	met := l.met
@@ -27,7 +28,7 @@ func (l *link) checkIdentity(ctx context.Context) *IdentityError {
 		return nil // the registration itself will say what is wrong
 	}
 	if addr != "" && addr != l.r.o.Addr && l.r.answersAsUs(ctx, addr, st.ID) {
-		if st.isSlave() || l.r.o.Newer == nil || !l.r.o.Newer(ctx, addr) {
+		if st.isSlave() || l.r.o.Newer == nil || !l.r.o.Newer(ctx, addr) && !l.r.o.Older(ctx, addr) {
 			return &IdentityError{Name: l.r.o.Name, ID: st.ID, Addr: addr}
 		}
 	}

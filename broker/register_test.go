@@ -480,17 +480,19 @@ func TestRegisterIdentity(t *testing.T) {
 		broker     func(*world)
 		conflict   bool
 		slave      bool
+		older      bool
 	}{
-		{"another broker answers as us", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), true, false},
-		{"it is we under an old address", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 777), false, false},
-		{"another broker lives there now", `{0:"10.0.0.9:10911"}`, answer("broker-b", 0, 1), false, false},
-		{"our name with another id lives there", `{0:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false},
-		{"nobody lives there", `{0:"10.0.0.9:10911"}`, func(*world) {}, false, false},
-		{"only a slave is registered", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false},
-		{"another slave answers as us", `{0:"10.0.0.8:10911",1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), true, true},
-		{"this slave under an old address", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 777), false, true},
-		{"a slave whose number the master has", `{1:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), false, true},
-		{"our own old registration", `{0:"10.0.0.1:10911"}`, func(*world) {}, false, false},
+		{"another broker answers as us", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), true, false, false},
+		{"a former master came back first", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), false, false, true},
+		{"it is we under an old address", `{0:"10.0.0.9:10911"}`, answer("broker-a", 0, 777), false, false, false},
+		{"another broker lives there now", `{0:"10.0.0.9:10911"}`, answer("broker-b", 0, 1), false, false, false},
+		{"our name with another id lives there", `{0:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false, false},
+		{"nobody lives there", `{0:"10.0.0.9:10911"}`, func(*world) {}, false, false, false},
+		{"only a slave is registered", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), false, false, false},
+		{"another slave answers as us", `{0:"10.0.0.8:10911",1:"10.0.0.9:10911"}`, answer("broker-a", 1, 1), true, true, false},
+		{"this slave under an old address", `{1:"10.0.0.9:10911"}`, answer("broker-a", 1, 777), false, true, false},
+		{"a slave whose number the master has", `{1:"10.0.0.9:10911"}`, answer("broker-a", 0, 1), false, true, false},
+		{"our own old registration", `{0:"10.0.0.1:10911"}`, func(*world) {}, false, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -504,6 +506,7 @@ func TestRegisterIdentity(t *testing.T) {
 				r := w.registrar("ns:1")
 				// As a broker's: a slave has a newer master, whoever asks.
 				r.o.Newer = func(context.Context, string) bool { return r.o.Standing().isSlave() }
+				r.o.Older = func(context.Context, string) bool { return tt.older }
 				if tt.slave {
 					r.o.Standing = func() *standing { return &standing{Role: Slave, ID: 1} }
 				}

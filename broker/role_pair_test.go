@@ -14,6 +14,7 @@ import (
 	"mqctl/broker/remoting"
 	"mqctl/broker/remoting/body"
 	"mqctl/replication"
+	"mqctl/store/vfs"
 )
 
 // switchable lets a replica change its role and relay.
@@ -343,6 +344,50 @@ func forcedAndBack(t *testing.T, known bool) {
 	if h, err := loadRole(p.s.fs, "/store"); err != nil || h.Role != "SLAVE" || h.Rejoin {
 		t.Errorf("role.json of the old master: %+v, %v", h, err)
 	}
+}
+
+// Both are away after a forced promotion, and the old master, which did not live to see
+// it, returns first: it serves again. The new one takes its place back when it returns,
+// and what the old one took meanwhile is set aside.
+func TestNewMasterReturnsLast(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := switchablePair(t)
+		<-time.After(12 * time.Second)
+		p.m.stop()
+		<-time.After(3 * time.Second)
+		p.s.step(0, "step", "promote", "epoch", "1", "force", "true", "role", "ASYNC_MASTER")
+		for i := range 3 {
+			p.s.mustSend("T", 0, fmt.Sprint("new ", i))
+		}
+		p.lookedAround()
+		p.s.stop()
+		<-time.After(20 * time.Second)               // the nameserver forgets it
+		p.startMaster(switchable, func(o *Options) { // it says who it is when it is asked
+			o.Settings = settingsFor(t, vfs.NewMem(), ConfigInput{Set: []string{"brokerName=broker-a", "storePathRootDir=/store", "mappedFileSizeCommitLog=1048576"}})
+		})
+		if st := p.m.b.stand.Load(); st.isSlave() || st.Epoch != 0 {
+			t.Fatalf("the old master is %+v", st)
+		}
+		p.m.mustSend("T", 0, "late")
+		p.lookedAround()
+		p.startSlave(switchable, func(o *Options) { o.Role, o.ID, o.Epoch = AsyncMaster, 0, 1 })
+		<-time.After(15 * time.Second)
+		if st := p.m.b.stand.Load(); !st.isSlave() || st.Epoch != 1 {
+			t.Fatalf("the old master became %+v", st)
+		}
+		if st := p.s.b.stand.Load(); st.isSlave() || st.Epoch != 1 {
+			t.Fatalf("the new master became %+v", st)
+		}
+		if st := p.m.step(0, "step", "status"); st.Aside == "" {
+			t.Errorf("what became of the old master's message: %+v", st)
+		}
+		p.m, p.s = p.s, p.m
+		p.caughtUp()
+		p.sameLogs()
+		if got := p.m.all("T", 0); len(got) != 13 || got[12].body != "new 2" {
+			t.Errorf("%d messages", len(got))
+		}
+	})
 }
 
 // switchablePair is a pair that may change roles, with ten messages on both.

@@ -148,7 +148,7 @@ func (b *Broker) openRoles() {
 		Save:    func(h *heldRole) error { return h.save(b.opts.FS, b.opts.Store.Dir) },
 		Enabled: func() bool { return b.live.Load().RoleSwitch }, Following: b.following, Positions: b.store.Positions,
 		Clamp: b.clampProgress, Exchange: func(ctx context.Context) error { return b.sync.ExchangeNow(ctx) }, Hold: b.relay.hold, Release: b.relay.release, Follow: b.relay.follow,
-		Ask: b.askRole, Promote: b.promoteOther, Members: b.members901, Related: b.related, Now: b.steady, Log: b.log.With("component", "role"),
+		Ask: b.askRole, Promote: b.promoteOther, Members: b.members901, Related: b.related, Took: b.tookPlace, Now: b.steady, Log: b.log.With("component", "role"),
 	})
 }
 
@@ -216,6 +216,13 @@ func (b *Broker) following() (following, bool) {
 // remembered on disk. A master that changed its role before has the epochs for that.
 func (b *Broker) related(addr string) bool {
 	return slices.ContainsFunc(b.sync.members.all(), func(m member) bool { return m.Addr == addr })
+}
+
+// tookPlace remembers a former master as the replica that it is now.
+func (b *Broker) tookPlace(id int64, addr string) {
+	if b.sync.members.set(member{ID: id, Addr: addr}) {
+		b.sync.members.save(b.sync.o.Log)
+	}
 }
 
 // members901 are the registered brokers of this name.

@@ -99,6 +99,9 @@ type rolesOptions struct {
 	Promote func(ctx context.Context, o *owedPromotion) error
 	// Related says whether the broker at addr is known as a replica of this one's log.
 	Related func(addr string) bool
+	// Took remembers on disk that this broker took the place of the master at addr, which
+	// has the id now that this one had.
+	Took func(id int64, addr string)
 	// Members are the registered brokers of this name by id.
 	Members func(ctx context.Context) map[int64]string
 	Now     func() time.Time
@@ -396,6 +399,9 @@ func (r *roles) promote(ctx context.Context, s roleStep) error {
 		return err
 	}
 	r.owe(nil)
+	if st.Master != "" {
+		r.o.Took(st.ID, st.Master)
+	}
 	var lowered []subgroup.ProgressRecord
 	if s.Force {
 		lowered = r.o.Clamp()
@@ -459,6 +465,26 @@ func (r *roles) newer(ctx context.Context, addr string) bool {
 		r.o.Log.Error("a newer master of this name is registered, but this broker could not become its slave", "peer", addr, "err", err)
 		return false
 	}
+	return true
+}
+
+// older tells whether the broker at addr is a master of this name whose place this one
+// took: by a change of roles that it did not live to see, as when both were away after
+// a forced promotion and it returned first. It becomes a slave when the nameserver tells
+// it of this one; what it took meanwhile is set aside and named then.
+func (r *roles) older(ctx context.Context, addr string) bool {
+	st := r.o.Stand.Load()
+	if st.isSlave() || addr == "" || addr == r.o.Addr() {
+		return false
+	}
+	other, err := r.o.Ask(ctx, addr)
+	if err != nil || other.Broker != r.o.Name || other.Role == Slave.String() || other.Epoch >= st.Epoch {
+		return false
+	}
+	if other.Epoch == 0 && !r.o.Related(addr) {
+		return false // a stranger of the same name would not follow
+	}
+	r.o.Log.Warn("a former master of this name serves in this one's place; it becomes a slave of this one", "peer", addr, "epoch", st.Epoch, "its epoch", other.Epoch)
 	return true
 }
 

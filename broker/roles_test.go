@@ -73,6 +73,7 @@ func newFakeBroker(s standing) *fakeBroker {
 			return nil, errors.New("refused")
 		},
 		Related: func(addr string) bool { return addr != "stranger:1" },
+		Took:    func(int64, string) {},
 		Members: func(context.Context) map[int64]string { return f.members },
 		Now:     func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
 	})
@@ -279,6 +280,10 @@ func TestNewerMaster(t *testing.T) {
 				if s.roles.newer(t.Context(), "stranger:1") {
 					t.Error("a broker that never was its replica was followed")
 				}
+			}
+			mayFollow := tt.other != nil && tt.other.Broker == "broker-a" && tt.other.Role != "SLAVE" && tt.other.Epoch < 3
+			if f.roles.older(t.Context(), "n:1") != mayFollow {
+				t.Errorf("a former master: %v", !mayFollow)
 			}
 			followed := f.roles.newer(t.Context(), "n:1")
 			st := f.stand.Load()
