@@ -83,7 +83,7 @@ compat-java: compat-java-files ## the original's client, mqadmin, nameserver and
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	  $(GO) test -count=1 -timeout 25m -tags java -run 'Java|Mqadmin$$|Apache|Across' .
 
-compat-names: compat-java-files ## the 93 names of mqadmin on both sides: writes testdata/compat/README.md (five minutes)
+compat-names: compat-java-files ## the 93 names of mqadmin on both sides: writes testdata/compat/README.md (three minutes; eight beside other work)
 	cd testdata/compat && MQCTL_COMPAT_JARS=$(COMPAT_JAVA)/lib MQCTL_COMPAT_CLASSES=$(COMPAT_JAVA)/classes \
 	  $(GO) test -count=1 -timeout 25m -tags java -run 'MqadminNamesOnBoth' .
 

@@ -365,6 +365,12 @@ func writeExport(r *result, path string, doc any) (*result, error) {
 	return r, nil
 }
 
+// exportedGroup is a group in mqadmin's file, where no subscriptions are no key.
+type exportedGroup struct {
+	groupConfig
+	Subscriptions []subgroup.SimpleSubscription `json:"subscriptionDataSet,omitempty"`
+}
+
 // runExportMetadata is mqadmin's export: of a cluster it adds the queues of all brokers up.
 func runExportMetadata(ctx context.Context, c *call) (*result, error) {
 	if err := c.needTarget(); err != nil {
@@ -375,7 +381,7 @@ func runExportMetadata(ctx context.Context, c *call) (*result, error) {
 		return nil, err
 	}
 	r := &result{cluster: clusterOf(targets)}
-	topics, groups := map[string]topicConfig{}, map[string]groupConfig{}
+	topics, groups := map[string]topicConfig{}, map[string]exportedGroup{}
 	for _, t := range targets {
 		all, err := c.userTopics(ctx, t, c.on("special"))
 		if err != nil {
@@ -393,7 +399,7 @@ func runExportMetadata(ctx context.Context, c *call) (*result, error) {
 		}
 		for name, cfg := range subs {
 			if !systemGroup(name) {
-				v := viewOfGroup(cfg)
+				v := exportedGroup{groupConfig: viewOfGroup(cfg), Subscriptions: cfg.SubscriptionDataSet}
 				v.RetryQueueNums += groups[name].RetryQueueNums
 				groups[name] = v
 			}

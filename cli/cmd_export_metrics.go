@@ -52,8 +52,8 @@ type brokerReport struct {
 }
 
 type runtimeEnv struct {
-	CPUs   *string `json:"cpuNum"`
-	Memory *string `json:"totalMemKBytes"`
+	CPUs   *string `json:"cpuNum,omitempty"`
+	Memory *string `json:"totalMemKBytes,omitempty"`
 }
 
 type runtimeQuota struct {

@@ -32,8 +32,9 @@ var endless = map[string]bool{"startMonitoring": true, "clusterRT": true}
 
 // side is a cluster of one kind with what the lines of namesTable are about.
 type side struct {
-	namesrv string
-	fill    *strings.Replacer
+	namesrv, addr, controller, dir string
+	fill                           *strings.Replacer // of a line of namesTable
+	names                          *strings.Replacer // what belongs to this cluster only
 }
 
 func (s side) line(text string) []string {
@@ -75,7 +76,7 @@ func prepare(t *testing.T, namesrv, addr, broker, controller string) side {
 	must("group", "create", "table")
 	var id, uniq string
 	until(t, time.Minute, "a message in Table", func() bool {
-		code, out, _ := ours(dir, "message", "send", "Table", "--body", "x", "--key", "tablekey", "-o", "json", "-n", namesrv)
+		code, out, _ := ours(dir, "message", "send", "Table", "--body", "x", "--key", "tablekey", "--broker", broker, "--queue", "0", "-o", "json", "-n", namesrv)
 		var sent struct {
 			Items []struct{ MsgID, UniqID string }
 		}
@@ -85,7 +86,16 @@ func prepare(t *testing.T, namesrv, addr, broker, controller string) side {
 		id, uniq = sent.Items[0].MsgID, sent.Items[0].UniqID
 		return true
 	})
-	must("message", "send", "Table", "--body", "x", "--count", "8")
+	must("message", "send", "Table", "--body", "x", "--count", "8", "--broker", broker, "--queue", "1")
+	for _, group := range []string{"idle", "resting"} { // with offsets and nobody online
+		must("group", "create", group)
+		for queue, offset := range []string{"1", "3"} {
+			err := done(ask(addr, 15, map[string]string{"consumerGroup": group, "topic": "Table", "queueId": strconv.Itoa(queue), "commitOffset": offset}))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for name, text := range map[string]string{
 		"topics.json": `[{"topicName":"Listed","readQueueNums":1,"writeQueueNums":1,"perm":6}]`,
 		"groups.json": `[{"groupName":"listed","retryMaxTimes":3}]`,
@@ -95,7 +105,11 @@ func prepare(t *testing.T, namesrv, addr, broker, controller string) side {
 		}
 	}
 	holdClient(t, namesrv)
-	return side{namesrv, strings.NewReplacer("{B}", addr, "{N}", broker, "{CTL}", controller, "{DIR}", dir, "{ID}", id, "{UNIQ}", uniq)}
+	return side{
+		namesrv: namesrv, addr: addr, controller: controller, dir: dir,
+		fill:  strings.NewReplacer("{B}", addr, "{N}", broker, "{CTL}", controller, "{DIR}", dir, "{ID}", id, "{UNIQ}", uniq),
+		names: strings.NewReplacer(addr, "{B}", namesrv, "{NS}", controller, "{CTL}", dir, "{DIR}", id, "{ID}", uniq, "{UNIQ}"),
+	}
 }
 
 // holdClient keeps a producer and a consumer of the original online.
@@ -186,6 +200,7 @@ func (m *restartTool) ask(args ...string) (text string, ok bool) {
 }
 
 var (
+	tracks     = regexp.MustCompile(`MessageTrack \[[^\]]*\]`)
 	brokerCode = regexp.MustCompile(`CODE: (\d+) +DESC: ([^\n]*)`)
 	exception  = regexp.MustCompile(`(?m)^(?:Caused by: |\[error\] )?([\w.$]*(?:Exception|Error))(?:: ([^\n]*))?$`)
 	errorLine  = regexp.MustCompile(`(?m)^error +(.*?)  \[(\w+)\]$`)
@@ -194,6 +209,7 @@ var (
 // endOfTheirs says in a few words how a command of mqadmin ended. It ends with
 // status 0 whatever happens; what it prints tells.
 func endOfTheirs(text string) string {
+	text = tracks.ReplaceAllString(text, "") // tells of a group what was not found, and goes on
 	if m := brokerCode.FindStringSubmatch(text); m != nil {
 		return "refused: code " + m[1]
 	}
@@ -219,29 +235,64 @@ func endOfOurs(code int, stderr string) string {
 	return fmt.Sprintf("exit %d %s", code, word)
 }
 
-type nameRow struct{ family, line, theirs, onApache, oursThere string }
+type nameRow struct{ family, line, theirs, onApache, oursThere, compared string }
 
-// TestMqadminNamesOnBoth runs every name of mqadmin: the original's tool against
-// our broker, ours against the original's, and the original's against its own
-// for comparison. The table of it is README.md, written by this run; a success
-// of before that is none any more fails.
-func TestMqadminNamesOnBoth(t *testing.T) {
-	needJava(t)
-	mine := own(t)
+// apacheCluster is a nameserver, a broker and a controller of the original, the same each time.
+func apacheCluster(t *testing.T) side {
+	t.Helper()
 	ns := apacheNameserver(t)
 	auth := "org.apache.rocketmq.auth."
 	addr, _ := apacheBrokerWith(t, "apache", ns, filepath.Join(t.TempDir(), "store"), 512,
-		"mappedFileSizeCommitLog=16777216", "maxIndexNum=4000", "maxHashSlotNum=1000",
+		"mappedFileSizeCommitLog=16777216", "maxIndexNum=4000", "maxHashSlotNum=1000", "registerNameServerPeriod=10000",
 		"authConfigPath="+filepath.Join(t.TempDir(), "auth"),
 		"authenticationProvider="+auth+"authentication.provider.DefaultAuthenticationProvider",
 		"authenticationMetadataProvider="+auth+"authentication.provider.LocalAuthenticationMetadataProvider",
 		"authorizationProvider="+auth+"authorization.provider.DefaultAuthorizationProvider",
 		"authorizationMetadataProvider="+auth+"authorization.provider.LocalAuthorizationMetadataProvider")
-	controller := apacheController(t)
-	here := prepare(t, mine.namesrv, mine.addr, "compat", controller)
-	there := prepare(t, ns, addr, "apache", controller)
+	s := prepare(t, ns, addr, "apache", apacheController(t))
+	until(t, time.Minute, "offsets of the client that is online", func() bool {
+		f := s.state(t)
+		return f["offset HeldTopic@held"] == `{"0":1}` && f["offset %RETRY%held@held"] == `{"0":0}`
+	})
+	return s
+}
 
-	var rows []nameRow
+// TestMqadminNamesOnBoth runs every name of mqadmin: the original's tool against
+// our broker, ours against a cluster of the original, and the original's against
+// a second one of the same kind. What the two made of their clusters is compared.
+// The table of it is README.md, written by this run; a success of before that is
+// none any more fails.
+func TestMqadminNamesOnBoth(t *testing.T) {
+	needJava(t)
+	rows := nameRows(t)
+	mine := own(t)
+	here := prepare(t, mine.namesrv, mine.addr, "compat", apacheController(t))
+	mqctls, mqadmins := apacheCluster(t), apacheCluster(t)
+	_, known, _ := ours(t.TempDir(), "help", "mqadmin")
+	// The original's commands keep their connections: a process for each cluster.
+	onOurs, onApache := &restartTool{t: t}, &restartTool{t: t}
+	for i := range rows {
+		r := &rows[i]
+		name, _, _ := strings.Cut(r.line, " ")
+		if !strings.Contains(known, "\n  "+name+" ") {
+			t.Errorf("mqctl help mqadmin does not list %s", name)
+		}
+		if endless[name] {
+			r.theirs, r.onApache, r.oursThere, r.compared = "not run: it has no end", "not run: it has no end", "not run: it has no end", "not compared"
+			continue
+		}
+		r.theirs, _ = onOurs.run(r.line, here)
+		if notMqadmins[name] {
+			r.theirs += " (the class: mqadmin does not offer it)"
+		}
+		runOnBoth(t, onApache, r, name, mqctls, mqadmins)
+	}
+	writeNames(t, rows)
+}
+
+// nameRows are the lines of namesTable.
+func nameRows(t *testing.T) (rows []nameRow) {
+	t.Helper()
 	family := ""
 	for line := range strings.Lines(namesTable) {
 		line = strings.TrimSpace(line)
@@ -255,51 +306,42 @@ func TestMqadminNamesOnBoth(t *testing.T) {
 	if len(rows) != namesAre {
 		t.Fatalf("%d names, want %d", len(rows), namesAre)
 	}
-	_, known, _ := ours(t.TempDir(), "help", "mqadmin")
-	outside := &restartTool{t: t}
-	dir := t.TempDir()
-	for i := range rows {
-		r := &rows[i]
-		name, _, _ := strings.Cut(r.line, " ")
-		if !strings.Contains(known, "\n  "+name+" ") {
-			t.Errorf("mqctl help mqadmin does not list %s", name)
-		}
-		switch {
-		case endless[name]:
-			r.theirs, r.onApache, r.oursThere = "not run: it has no end", "not run: it has no end", "not run: it has no end"
-			continue
-		case notMqadmins[name]:
-			r.theirs, r.onApache = "mqadmin does not offer it", "mqadmin does not offer it"
-		default:
-			text, ok := outside.ask(here.line(r.line)...)
-			r.theirs = endOfTheirs(text)
-			if !ok {
-				r.theirs = "no end within " + nameWait.String()
-			}
-			t.Logf("mqadmin %s: %s\n%s", r.line, r.theirs, tail([]byte(text), 1500))
-		}
-		code, stdout, stderr := ours(dir, there.line(r.line)...)
-		r.oursThere = endOfOurs(code, stderr)
-		t.Logf("mqctl %s: %s\n%s%s", r.line, r.oursThere, tail([]byte(stdout), 1500), stderr)
-		if code == 70 || strings.Contains(stderr, "goroutine ") {
-			t.Errorf("%s: exit %d\n%s", r.line, code, stderr)
-		}
-		if strings.Contains(stdout+stderr, "table-secret") {
-			t.Errorf("%s shows the password", r.line)
-		}
-		if r.theirs == "success" && r.oursThere == "success" {
-			r.onApache = "-" // nothing to compare with
-			continue
-		}
-		if !notMqadmins[name] {
-			text, ok := outside.ask(there.line(r.line)...)
-			r.onApache = endOfTheirs(text)
-			if !ok {
-				r.onApache = "no end within " + nameWait.String()
-			}
-		}
+	return rows
+}
+
+// run runs one line of the table by mqadmin and says how it ended.
+func (m *restartTool) run(line string, on side) (end, text string) {
+	m.t.Helper()
+	text, ok := m.ask(on.line(line)...)
+	end = endOfTheirs(text)
+	if !ok {
+		end = "no end within " + nameWait.String()
 	}
-	writeNames(t, rows)
+	m.t.Logf("mqadmin %s at %s: %s\n%s", line, on.addr, end, tail([]byte(text), 3000))
+	return end, text
+}
+
+// runOnBoth runs one line by either tool on a cluster of the original of its own.
+func runOnBoth(t *testing.T, outside *restartTool, r *nameRow, name string, mqctls, mqadmins side) {
+	t.Helper()
+	before := [2]facts{mqctls.state(t), mqadmins.state(t)}
+	code, stdout, stderr := ours(mqctls.dir, mqctls.line(r.line)...)
+	r.oursThere = endOfOurs(code, stderr)
+	t.Logf("mqctl %s: %s\n%s%s", r.line, r.oursThere, tail([]byte(stdout), 3000), stderr)
+	if code == 70 || strings.Contains(stderr, "goroutine ") {
+		t.Errorf("%s: exit %d\n%s", r.line, code, stderr)
+	}
+	if strings.Contains(stdout+stderr, "table-secret") {
+		t.Errorf("%s shows the password", r.line)
+	}
+	end, text := outside.run(r.line, mqadmins)
+	r.onApache = end
+	changed, differs := effects(t, mqctls, mqadmins, before, changes[name])
+	r.compared = comparedEnds(t, r, name, mqctls.plain(stdout), mqadmins.plain(text))
+	if effect := comparedEffects(t, r.line, name, changed, differs); effect != "" {
+		r.compared = effect + "; " + r.compared
+	}
+	t.Logf("compared %s: %s", r.line, r.compared)
 }
 
 // apacheController starts one controller of the original.
@@ -324,14 +366,14 @@ func writeNames(t *testing.T, rows []nameRow) {
 	family := ""
 	same := 0
 	for _, r := range rows {
-		if r.theirs == "success" {
+		if strings.HasPrefix(r.theirs, "success") {
 			same++
 		}
 		if r.family != family {
 			family = r.family
-			fmt.Fprintf(&b, "\n## %s\n\n| Command | mqadmin on ours | mqctl on the original | mqadmin on the original |\n|---|---|---|---|\n", family)
+			fmt.Fprintf(&b, "\n## %s\n\n| Command | mqadmin on ours | mqctl on the original | mqadmin on the original | Compared on the original |\n|---|---|---|---|---|\n", family)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.ReplaceAll(r.line, "|", "\\|"), r.theirs, r.oursThere, r.onApache)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", strings.ReplaceAll(r.line, "|", "\\|"), r.theirs, r.oursThere, r.onApache, r.compared)
 	}
 	fmt.Fprintf(&b, "\n%d names: mqadmin succeeds with %d on ours.\n", len(rows), same)
 	before, _ := os.ReadFile("README.md")
@@ -341,7 +383,7 @@ func writeNames(t *testing.T, rows []nameRow) {
 			if len(cells) < 3 || cells[0] != "| `"+r.line+"`" {
 				continue
 			}
-			if cells[1] == "success" && r.theirs != "success" || cells[2] == "success" && r.oursThere != "success" {
+			if cells[1] == "success" && !strings.HasPrefix(r.theirs, "success") || cells[2] == "success" && r.oursThere != "success" {
 				t.Errorf("%s: it was %q and %q, and is %q and %q", r.line, cells[1], cells[2], r.theirs, r.oursThere)
 			}
 		}
@@ -354,19 +396,38 @@ func writeNames(t *testing.T, rows []nameRow) {
 const namesHead = `# The names of mqadmin on both sides
 
 Written by ` + "`TestMqadminNamesOnBoth`" + ` (` + "`make compat-names`" + `): do not edit. Each line was run by the
-original's mqadmin (5.3.3) against a broker of ours, by mqctl against a broker
-of the original, and, where one of these did not succeed, by mqadmin against
-that same broker after mqctl. mqadmin ends with
-status 0 whatever happens, so what it prints tells how it went. Changes that
-mqctl makes are read back by mqctl itself: "success" says that the original
-has the new values.
+original's mqadmin (5.3.3) against a broker of ours; by mqctl against a cluster
+of the original; and by mqadmin against a second cluster of the original, which
+was prepared in the same way. mqadmin ends with status 0 whatever happens, so
+what it prints tells how it went.
+
+The last column says how the two clusters of the original compare afterwards.
+Before and after each line the test reads from both, by requests of its own:
+topics and static mappings with their routes, how many messages each topic took,
+groups, stored offsets, pull or pop modes, settings of broker, nameserver and
+controller, keys of the nameserver, thresholds of cold reads, users, rules, and
+the files that exports write. "equal effect" names what changed, and it changed
+alike on both; a name that is there to change something fails the test where
+nothing changed. Differences are listed with their reason; any other fails.
+"same answer" says that both printed the same, but for times, ids, addresses,
+milliseconds and the order of lines; "but for numbers": but for all numbers, as
+of counters of the moment; "in form": the test has no reason on record. Of
+metrics.json only what is in it is compared, not how much.
+
+What is not read back: whether files were cleaned (nothing had expired), what a
+client does when its offset is moved (the groups had nobody online), and what
+nobody can ask a broker for. A group or topic that exists is changed by mqctl
+only where the line says so, by mqadmin to the defaults in all other settings
+too: the lines are about groups and topics that have the defaults.
 
 Where the broker of ours refuses, it does so with code 3 (not offered): access
 control lists of version 5, containers, controllers, static topics, cold reads
 and RocksDB are no parts of it. mqctl shows such a refusal as exit 8,
 NOT_OFFERED. Containers are not run here, and the broker of the original is not
 under the controller, so both tools are refused alike. startMonitoring and
-clusterRT have no end and are not run.
+clusterRT have no end and are not run. Of consumer, resetOffsetByTimeOld,
+getConsumerStatus and DecodeMessageId the original has the classes, which the
+test runs; its mqadmin does not offer them.
 
 ` + "`{B}` is a broker's address, `{N}` its name, `{CTL}` a controller of the original, `{DIR}` a folder, `{ID}` and `{UNIQ}` ids of a message." + `
 `

@@ -6,10 +6,10 @@ package compat
 // {T0} a moment before it. A line that begins with # is a heading.
 const namesTable = `
 # Topics
-updateTopic -b {B} -t Table -r 2 -w 2
+updateTopic -b {B} -t Table -r 4 -w 4
 updateTopicList -b {B} -f {DIR}/topics.json
 deleteTopic -c DefaultCluster -t Doomed
-updateTopicPerm -c DefaultCluster -t Table -p 6
+updateTopicPerm -c DefaultCluster -t Listed -p 4
 topicRoute -t Table
 topicStatus -t Table
 topicClusterList -t Table
@@ -22,22 +22,22 @@ statsAll -t HeldTopic
 queryCq -t HeldTopic -q 0 -i 0 -b {B}
 checkRocksdbCqWriteProgress -c DefaultCluster -t Table
 # Groups and offsets
-updateSubGroup -b {B} -g table -w 1 -i 0
+updateSubGroup -b {B} -g table -w 2 -i 1
 updateSubGroupList -b {B} -f {DIR}/groups.json
 deleteSubGroup -b {B} -g doomed
 getConsumerConfig -g table
-setConsumeMode -b {B} -t Table -g table -m PULL
+setConsumeMode -b {B} -t Table -g table -m POP -q 8
 consumerProgress -g held
 consumerStatus -g held
 brokerConsumeStats -b {B}
-resetOffsetByTime -g held -t HeldTopic -s now
-skipAccumulatedMessage -g held -t HeldTopic
+resetOffsetByTime -g idle -t Table -s 0
+skipAccumulatedMessage -g idle -t Table
 cloneGroupOffset -s held -d table -t HeldTopic
 startMonitoring
 consumer -g held
-resetOffsetByTimeOld -g held -t HeldTopic -s now
+resetOffsetByTimeOld -g resting -t Table -s 1
 getConsumerStatus -g held -t HeldTopic
-DecodeMessageId -i {ID}
+DecodeMessageId -i {UNIQ}
 # Cluster and brokers
 clusterList
 brokerStatus -b {B}
@@ -52,7 +52,7 @@ addWritePerm -b {N}
 cleanExpiredCQ -b {B}
 deleteExpiredCommitLog -b {B}
 cleanUnusedTopic -b {B}
-setCommitLogReadAheadMode -b {B} -m 0
+setCommitLogReadAheadMode -b {B} -m 1
 updateColdDataFlowCtrGroupConfig -b {B} -g table -v 1048576
 getColdDataFlowCtrInfo -b {B}
 removeColdDataFlowCtrGroupConfig -b {B} -g table
@@ -86,7 +86,7 @@ updateNamesrvConfig -k supportActingMaster -v true
 exportMetadata -c DefaultCluster -f {DIR}
 exportConfigs -c DefaultCluster -f {DIR}
 exportMetadataInRocksDB -p {DIR}/none -t topics
-rocksDBConfigToJson -b {B} -t topics
+rocksDBConfigToJson -c DefaultCluster -t topics
 # Controllers
 getControllerMetaData -a {CTL}
 getControllerConfig -a {CTL}

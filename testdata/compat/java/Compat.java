@@ -18,6 +18,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * The original Java client as a user. Prints one line a message ("sent ID BODY" or "got ID TIMES TAGS BODY"), "done"
@@ -222,9 +223,14 @@ public class Compat {
 
     /** Runs the mqadmin commands of its input, one a line, in this one process; a line "--end" follows each. */
     static void admin() throws Exception {
+        // classes that mqadmin has and does not offer
+        MQAdminStartup.initCommand(new org.apache.rocketmq.tools.command.consumer.ConsumerSubCommand());
+        MQAdminStartup.initCommand(new org.apache.rocketmq.tools.command.offset.ResetOffsetByTimeOldCommand());
+        MQAdminStartup.initCommand(new org.apache.rocketmq.tools.command.offset.GetConsumerStatusCommand());
+        MQAdminStartup.initCommand(new org.apache.rocketmq.tools.command.message.DecodeMessageIdCommond());
         java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
         for (String l = in.readLine(); l != null; l = in.readLine()) {
-            org.apache.rocketmq.tools.command.MQAdminStartup.main0(l.split(" "), null);
+            MQAdminStartup.main0(l.split(" "), null);
             line("%n--end");
             System.out.flush();
         }
