@@ -70,6 +70,7 @@ func Run(ctx context.Context, args []string, io Stdio) (code int) {
 	case l.help:
 		return writeText(io, commandHelp(l.cmd, l.old))
 	}
+	boundMemory(l.cmd, io)
 	return compat(io, runApp(ctx, l, io))
 }
 
