@@ -217,6 +217,9 @@ func endOfTheirs(text string) string {
 		last := m[len(m)-1]
 		return "failed: " + last[1][strings.LastIndexByte(last[1], '.')+1:]
 	}
+	if strings.Contains(text, "The sub command") && strings.Contains(text, "not exist") {
+		return "failed: no such command"
+	}
 	if strings.Contains(text, "command failed") || strings.Contains(text, "usage: mqadmin") {
 		return "failed"
 	}
