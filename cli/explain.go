@@ -149,6 +149,9 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 	if lost == len(parts) && (c.active.settings == nil || !c.active.settings.TLS.Enable) {
 		return m.because("a port that closes the connection at once is no nameserver's, or may want TLS").try("tls.enable = true in [context.NAME.tls] of the client file")
 	}
+	elsewhere := "mqctl -n HOST:9876 " + c.cmd.name(c.old) + c.repeated(func(f *flagSpec) bool {
+		return !slices.Contains(connectionFlags, f.key) && !secretWord(f.key)
+	})
 	switch {
 	case c.active.Name != "":
 		m.reason("the addresses are those of the context %q", c.active.Name)
@@ -157,9 +160,9 @@ func (c *call) noNameserver(e *admin.NoNameserver) *Message {
 		}
 	case !c.namesrvNamed():
 		m.reason("no -n, NAMESRV_ADDR or context was given, so the default address was tried")
-		return m.try("mqctl -n HOST:9876 "+c.cmd.name(c.old), "mqctl context add prod --namesrv HOST:9876")
+		return m.try(elsewhere, "mqctl context add prod --namesrv HOST:9876")
 	}
-	return m.try("mqctl -n HOST:9876 " + c.cmd.name(c.old))
+	return m.try(elsewhere)
 }
 
 // netReason is the shortest true text of a network error.

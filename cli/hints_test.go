@@ -213,6 +213,16 @@ func TestOneErrorForOneCause(t *testing.T) {
 	}
 }
 
+// TestLineElsewhere: the line to try with another nameserver does what the line did.
+func TestLineElsewhere(t *testing.T) {
+	checkHints(t, []hint{
+		{"wait broker broker-a/1 --ready -n 127.0.0.1:1", ExitUnreachable, []string{"try     mqctl -n HOST:9876 wait broker broker-a/1 --ready\n"}, nil},
+		{"group set g --retry-max 3", ExitUnreachable, []string{"try     mqctl -n HOST:9876 group set g --retry-max 3\n"}, nil},
+		{"updateSubGroup -c C -g g -w 1 -n 127.0.0.1:1", ExitUnreachable, []string{"try     mqctl -n HOST:9876 updateSubGroup -g g -c C -w 1\n"}, nil},
+		{"updateUser -n 127.0.0.1:1 -c C -u ops -p planted", ExitUnreachable, []string{"try     mqctl -n HOST:9876 updateUser -u ops -c C\n"}, []string{"planted"}},
+	})
+}
+
 // TestLineToTry: what an error says to try is the line that met it, as a whole
 // where it runs again, and nothing that the command does not take.
 func TestLineToTry(t *testing.T) {
