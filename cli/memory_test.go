@@ -7,8 +7,7 @@ import (
 
 // TestMemoryLimits: what runs once is bounded, what serves, lives long or measures is not.
 func TestMemoryLimits(t *testing.T) {
-	free := map[string]bool{"broker start": true, "nameserver start": true, "dev": true, "shell": true, "top": true, "bench send": true, "bench rtt": true, "bench consume": true,
-		"sendMsgStatus": true, "checkMsgSendRT": true, "clusterRT": true}
+	free := map[string]bool{"broker start": true, "nameserver start": true, "dev": true, "shell": true, "top": true, "bench send": true, "bench rtt": true, "bench consume": true}
 	bounded := 0
 	for _, c := range commands().commands {
 		limit, name := limitOf(c), c.name(c.path == "")
