@@ -73,7 +73,7 @@ func (s *style) cell(v any, f format) string {
 	case asTry:
 		text = oneLine(joinedWith(v, "   or   "))
 	case asList:
-		text = joined(v)
+		text = oneLine(joined(v))
 	case asCommand:
 		if text = joined(v); s.terminal {
 			text = oneLine(joinedWith(v, " "))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strings"
 	"syscall"
 	"text/template"
 	"time"
@@ -65,8 +66,20 @@ type printer struct {
 // formats are the values of --output.
 var formats = []string{"table", "wide", "json", "jsonl", "csv", "name", "template=TEXT", "mqadmin"}
 
-// printf writes to stdout.
-func (p *printer) printf(format string, args ...any) { p.write([]byte(fmt.Sprintf(format, args...))) }
+// printf writes to stdout. mqadmin's layouts have no colours, so what is no text in them
+// came with a name or a message and is not for a terminal.
+func (p *printer) printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if p.format == "mqadmin" {
+		text = strings.Map(func(r rune) rune {
+			if r < ' ' && r != '\t' && r != '\n' || r >= 0x7f && r < 0xa0 {
+				return '?'
+			}
+			return r
+		}, text)
+	}
+	p.write([]byte(text))
+}
 
 func (p *printer) write(b []byte) {
 	if p.broken != nil || len(b) == 0 {

@@ -113,3 +113,13 @@ func TestReplacedFileKeepsItsMode(t *testing.T) {
 		}
 	}
 }
+
+// Names and messages in mqadmin's layout carry no escape sequences to a terminal.
+func TestOldLayoutIsText(t *testing.T) {
+	var out bytes.Buffer
+	p := &printer{out: &out, format: "mqadmin"}
+	p.printf("%s\t%d\n", "a\x1b[31m\a\u009bb\x7f", 7)
+	if got := out.String(); got != "a?[31m??b?\t7\n" {
+		t.Errorf("%q", got)
+	}
+}
