@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 )
@@ -32,6 +33,7 @@ func (b *Broker) findFixed(ctx context.Context, f *finder) {
 		b.follow(guess, fixed)
 		return
 	}
+	b.ha.slave.Waits(fmt.Sprintf("no master of this brokerName answers at %s, the main port that belongs to haMasterAddress %s", guess, fixed))
 	if f.misses++; f.misses < blindAfter || s.HA != "" {
 		return
 	}

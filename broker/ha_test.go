@@ -52,6 +52,19 @@ func TestFixedMaster(t *testing.T) {
 	}
 }
 
+// A slave that is told a replication port behind which no master of its name is says so.
+func TestFixedMasterThatIsNone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPair(t)
+		p.startSlave(func(o *Options) { o.Namesrvs, o.HAMaster = nil, "127.0.0.1:10912" })
+		<-time.After(3 * time.Second)
+		st := p.s.b.ha.slave.Status()
+		if want := "no master of this brokerName answers at 127.0.0.1:10911, the main port that belongs to haMasterAddress 127.0.0.1:10912"; st.State != replication.Connecting || st.Sentence != want {
+			t.Errorf("%s: %s, want %s", st.State, st.Sentence, want)
+		}
+	})
+}
+
 // The two sides of a pair agree about keys and certificates, or say that they do not.
 func TestSecurePair(t *testing.T) {
 	files := vfs.NewMem()

@@ -98,7 +98,7 @@ var usedKeys = []Key{
 	// Reading.
 	{Name: "slaveReadEnable", Kind: Bool, Default: "false", Applies: Live, Section: "read", Text: "A master suggests its slaves to pulls; a slave serves them."},
 	{Name: "pullStatsWindow", Kind: Millis, Default: "60000", Own: true, Min: 1000, Max: 86400000, Applies: Live, Section: "read", Text: "How far back the counts of stats pull reach."},
-	{Name: "accessMessageInMemoryMaxRatio", Kind: Int, Default: "40", Min: 1, Max: 100, Applies: Live, Section: "read", Text: "Percent of memory: a reader further behind counts as slow."},
+	{Name: "accessMessageInMemoryMaxRatio", Kind: Int, Default: "40", Min: 1, Max: 100, Applies: Live, Section: "read", Text: "Percent of memory: a reader further behind counts as slow; a slave sends it back when it is within 10 percent less (10 and below: when it has read everything)."},
 	{Name: "memoryLimitForRatio", Kind: Bytes, Default: "0", Own: true, Applies: Live, Section: "read", Text: "Memory the ratio refers to; 0 means the machine's or the container's, whichever is less."},
 	{Name: "maxTransferBytesOnMessageInMemory", Kind: Bytes, Default: "262144", Min: 1, Max: 16 << 20, Section: "read", Text: "Most bytes in one answer from memory."},
 	{Name: "maxTransferCountOnMessageInMemory", Kind: Int, Default: "32", Min: 1, Max: 65536, Section: "read", Text: "Most messages in one answer from memory."},

@@ -26,7 +26,7 @@ BAD_PROTOCOL | What answers there does not speak RocketMQ's protocol: it may be 
 BAD_TEMPLATE | A template is text/template of Go over the object that JSON shows. | mqctl help output | COMMAND --schema
 BAD_VALUE | A value of a flag or argument is not possible; nothing was sent. | COMMAND --help
 BROKER_NOT_FOUND | No broker of that name is registered where it was looked for; nothing was changed. | mqctl broker list
-BROKER_UNREACHABLE | The broker is registered and cannot be reached at the address it gave: it has stopped, or brokerIP1 is wrong. | mqctl broker list | mqctl cluster route-check
+BROKER_UNREACHABLE | Nobody answers at that address: the broker has stopped, or the address (brokerIP1, if it is registered with it) is wrong. | mqctl broker list | mqctl cluster route-check
 BUG | An internal error; the report file says where. | mqctl debug bundle --out FILE
 CANNOT_SHRINK | Queues of a static topic hold messages that could not be read any more; nothing was changed. | mqctl topic status TOPIC
 CHANGED_SINCE | Somebody or something changed it after this command's user did: putting the old value back would undo that too. | mqctl audit list | COMMAND --dry-run
@@ -199,9 +199,26 @@ func (m *Message) complete(line lineWith) {
 			}
 		}
 		if t != "" {
-			m.offer(t)
+			m.offer(m.named(t))
 		}
 	}
+}
+
+// named is a line to paste with the broker that the error is about in the place of
+// the word BROKER.
+func (m *Message) named(line string) string {
+	head, tail, found := strings.Cut(line, " BROKER")
+	if !found {
+		return line
+	}
+	name, _, _ := strings.Cut(m.Target, "/")
+	if m.Addr != "" && (strings.HasSuffix(head, " status") || strings.HasSuffix(head, " logs")) {
+		name = m.Addr
+	}
+	if name == "" || m.Addr == "" { // not about a broker, or nobody knows which
+		return line
+	}
+	return head + " " + shellWord(name) + tail
 }
 
 // sentenceAsWhy is a sentence as the why line has it: without a capital at its

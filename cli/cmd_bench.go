@@ -54,7 +54,7 @@ func benchCommands() []*command {
 		topic,
 		{key: "duration", kind: kindDuration, def: "10s", meta: "DUR", help: "how long is measured"},
 		{key: "warmup", kind: kindDuration, def: "1s", meta: "DUR", help: "before that, not counted"},
-		{key: "count", kind: kindInt, min: 1, max: 1 << 40, meta: "N", help: "end after so many messages"},
+		{key: "count", kind: kindInt, min: 1, max: 1 << 40, meta: "N", help: "end after so many messages; those of the warm-up are on top (--warmup 0s: none)"},
 		{key: "max-p99", kind: kindDuration, meta: "DUR", help: "exit 7 when the 99th percentile is above"},
 		{key: "min-rate", kind: kindInt, min: 1, max: 1 << 40, meta: "N", help: "exit 7 when fewer messages a second are reached"},
 		{key: "no-progress", kind: kindBool, help: "no progress bar on stderr"},

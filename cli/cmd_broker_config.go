@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 
@@ -161,7 +162,10 @@ func runConfigGet(ctx context.Context, c *call) (*result, error) {
 	}
 	for k := range missing {
 		m := fail(ExitNotFound, "UNKNOWN_KEY", "no broker asked has a key %q", k)
-		if near := nearestKey(k); near != "" {
+		if slices.ContainsFunc(targets, func(t admin.Target) bool { return k == t.Broker }) || strings.Contains(k, "/") || admin.IsAddress(k) {
+			m.reason("brokers are named by --broker, keys by arguments")
+			m.offer("mqctl broker config get --broker " + shellWord(k))
+		} else if near := nearestKey(k); near != "" {
 			m.offer(near)
 		}
 		if len(r.items) == 0 {

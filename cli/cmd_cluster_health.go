@@ -193,14 +193,20 @@ func (h *health) topics(ctx context.Context, cluster *admin.Cluster, all []admin
 		h.say("ROUTE", "WARN", cluster.Nameserver, "its topics are not known: "+asMessage(h.c.explain(err)).Text)
 		return
 	}
-	dead := map[string]bool{}
+	dead, masters := map[string]bool{}, 0
 	for _, res := range all {
-		if res.Target.ID == 0 && res.Err != nil {
+		if res.Target.ID != 0 {
+			continue
+		}
+		if masters++; res.Err != nil {
 			dead[res.Target.Broker] = true
 		}
 	}
-	if len(dead) == 0 {
-		h.say("ROUTE", "OK", "topics", "every master answers")
+	switch {
+	case masters == 0:
+		return // MASTER has told of each name
+	case len(dead) == 0:
+		h.say("ROUTE", "OK", "topics", "every master that is registered answers")
 		return
 	}
 	lost := []string{}

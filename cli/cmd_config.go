@@ -130,7 +130,7 @@ func readLocalFile(name string) ([]byte, error) {
 	default:
 		return readConfigFile(name)
 	}
-	return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot read the file: %v", err)
+	return nil, unreadableConfig(name, err)
 }
 
 // lintFile gives the items of a file and its problems as errors of the result.
@@ -157,6 +157,8 @@ func lintFile(c *call, r *result, name string, data []byte) (isTOML bool, err er
 		}
 		if s.Try != "" {
 			m.offer(s.Try)
+		} else if s.Class != broker.ClassUnknown {
+			m.offer("mqctl config explain " + s.Key)
 		}
 		r.failed(m)
 	}
@@ -320,6 +322,9 @@ func runConfigExplain(_ context.Context, c *call) (*result, error) {
 			m := fail(ExitNotFound, "UNKNOWN_KEY", "there is no setting %q", name)
 			if near := broker.NearestSetting(name); near != "" {
 				m.offer("mqctl " + c.cmd.path + " " + near)
+			} else if _, err := os.Stat(name); err == nil {
+				m.reason("it is a file; nothing was sent")
+				m.offer("mqctl config lint "+shellWord(name), "mqctl broker start -c "+shellWord(name)+" --print-config")
 			}
 			r.failed(m)
 			continue

@@ -184,7 +184,8 @@ func (c *call) query(ctx context.Context, q admin.Query) (*result, error) {
 		if q.Unique {
 			what = "unique id"
 		}
-		return nil, fail(ExitNotFound, "MESSAGE_NOT_FOUND", "no message of %q has the %s %q", q.Topic, what, q.Key)
+		return nil, fail(ExitNotFound, "MESSAGE_NOT_FOUND", "no message of %q has the %s %q", q.Topic, what, q.Key).
+			try("mqctl topic status "+shellWord(q.Topic), "mqctl message tail "+shellWord(q.Topic)+" --last 10")
 	}
 	return r, nil
 }

@@ -50,8 +50,15 @@ func runTraffic(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	topics, err := a.Topics(ctx)
-	if err != nil {
+	r := &result{}
+	var topics []string
+	var held *heldTopics
+	if c.str("broker") != "" || c.str("cluster") != "" {
+		if held, err = c.heldBy(ctx, r); err != nil {
+			return nil, err
+		}
+		topics = held.names(!c.old && !c.on("system") && c.str("topic") == "")
+	} else if topics, err = a.Topics(ctx); err != nil {
 		return nil, c.explain(err)
 	}
 	if want := c.str("topic"); want != "" {
@@ -61,8 +68,7 @@ func runTraffic(ctx context.Context, c *call) (*result, error) {
 		}
 		topics = []string{want}
 	}
-	r := &result{}
-	if !c.old && !c.on("system") && c.str("topic") == "" {
+	if held == nil && !c.old && !c.on("system") && c.str("topic") == "" {
 		topics = c.visible(ctx, topics)
 	}
 	asks := make([]admin.Target, 0, len(topics))
@@ -72,7 +78,7 @@ func runTraffic(ctx context.Context, c *call) (*result, error) {
 		}
 	}
 	for _, res := range admin.Each(ctx, a, 0, asks, func(ctx context.Context, t admin.Target) ([]trafficItem, error) {
-		return c.trafficOf(ctx, t.Broker)
+		return c.trafficOf(ctx, t.Broker, held)
 	}) {
 		var missing *admin.NotFound
 		if errors.As(res.Err, &missing) && c.str("topic") == "" {
@@ -95,15 +101,17 @@ func runTraffic(ctx context.Context, c *call) (*result, error) {
 }
 
 // trafficOf sums one topic over its masters.
-func (c *call) trafficOf(ctx context.Context, topic string) ([]trafficItem, error) {
-	route, err := c.client.Route(ctx, topic)
+func (c *call) trafficOf(ctx context.Context, topic string, held *heldTopics) ([]trafficItem, error) {
+	place, err := c.placeOf(ctx, topic, held)
+	if err == nil && place == nil {
+		err = &admin.NotFound{Kind: "topic", Name: topic}
+	}
 	if err != nil {
 		return nil, err
 	}
-	targets := c.routeMasters(ctx, route)
 	base := trafficItem{Topic: topic}
 	groups := map[string]*trafficItem{}
-	for _, t := range targets {
+	for _, t := range place.at {
 		if t.Addr == "" {
 			continue
 		}

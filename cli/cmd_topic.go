@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sort"
 	"strings"
@@ -100,36 +99,22 @@ func runTopicList(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	if cl := c.str("cluster"); cl != "" {
-		names, err = a.TopicsOfCluster(ctx, cl)
-		if err == nil && len(names) == 0 {
-			view, verr := a.Cluster(ctx)
-			if _, ok := view.Clusters[cl]; verr == nil && !ok {
-				err = &admin.NotFound{Kind: "cluster", Name: cl, Where: view.Nameserver, Known: view.Names()}
-			}
-		}
-	} else {
-		names, err = a.Topics(ctx)
-	}
+	r := &result{extra: c.on("join"), empty: "no topic fits; --system shows the broker's own"}
+	names, held, err := c.topicNames(ctx, a, r)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, err
 	}
-	r := &result{cluster: c.str("cluster"), extra: c.on("join"), empty: "no topic fits; --system shows the broker's own"}
 	if c.p.format == "mqadmin" && !c.on("join") {
 		for _, n := range names {
 			r.add(&topicItem{Topic: n})
 		}
 		return r, nil
 	}
-	if !c.old && !c.on("system") {
-		names = c.visible(ctx, names)
-	}
 	asks := make([]admin.Target, len(names))
 	for i, n := range names {
 		asks[i] = admin.Target{Broker: n}
 	}
-	for _, res := range admin.Each(ctx, a, 0, asks, func(ctx context.Context, t admin.Target) (*topicItem, error) { return c.topicLine(ctx, t.Broker) }) {
+	for _, res := range admin.Each(ctx, a, 0, asks, func(ctx context.Context, t admin.Target) (*topicItem, error) { return c.topicLine(ctx, t.Broker, held) }) {
 		switch {
 		case res.Err != nil:
 			m := *asMessage(c.explain(res.Err))
@@ -162,29 +147,51 @@ func (c *call) visible(ctx context.Context, names []string) []string {
 	return out
 }
 
-// topicLine asks for the route of one topic and its readers; nil without a route.
-func (c *call) topicLine(ctx context.Context, name string) (*topicItem, error) {
-	route, err := c.client.Route(ctx, name)
-	var missing *admin.NotFound
-	if errors.As(err, &missing) {
-		return nil, nil
+// topicNames are the topics of the list: of the brokers that --broker names, else
+// what the nameservers know.
+func (c *call) topicNames(ctx context.Context, a *admin.Client, r *result) (names []string, held *heldTopics, err error) {
+	shown := !c.old && !c.on("system")
+	if c.str("broker") != "" {
+		if held, err = c.heldBy(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		return held.names(shown), held, nil
+	}
+	r.cluster = c.str("cluster")
+	if cl := r.cluster; cl != "" {
+		names, err = a.TopicsOfCluster(ctx, cl)
+		if err == nil && len(names) == 0 {
+			view, verr := a.Cluster(ctx)
+			if _, ok := view.Clusters[cl]; verr == nil && !ok {
+				err = &admin.NotFound{Kind: "cluster", Name: cl, Where: view.Nameserver, Known: view.Names()}
+			}
+		}
+	} else {
+		names, err = a.Topics(ctx)
 	}
 	if err != nil {
+		return nil, nil, c.explain(err)
+	}
+	if shown {
+		names = c.visible(ctx, names)
+	}
+	return names, nil, nil
+}
+
+// topicLine asks for the place of one topic and its readers; nil without a route.
+func (c *call) topicLine(ctx context.Context, name string, held *heldTopics) (*topicItem, error) {
+	place, err := c.placeOf(ctx, name, held)
+	if place == nil || err != nil {
 		return nil, err
 	}
-	it := &topicItem{Topic: name, Brokers: len(route.Queues), Clusters: []string{}, Groups: []string{}}
-	for _, q := range route.Queues {
+	it := &topicItem{Topic: name, Brokers: len(place.queues), Clusters: append([]string{}, place.clusters...), Groups: []string{}}
+	for _, q := range place.queues {
 		it.Queues += int(q.WriteQueues)
 		it.Perm |= q.Perm
 	}
-	for _, b := range route.Brokers {
-		if !slices.Contains(it.Clusters, b.Cluster) {
-			it.Clusters = append(it.Clusters, b.Cluster)
-		}
-	}
 	sort.Strings(it.Clusters)
 	groups := map[string]bool{}
-	for _, t := range c.routeMasters(ctx, route) {
+	for _, t := range place.at {
 		if t.Addr == "" {
 			continue
 		}

@@ -224,8 +224,8 @@ func (c *call) route(ctx context.Context, topic string) (*admin.Route, error) {
 
 // routeTargets are the masters that hold a topic.
 func (c *call) routeTargets(ctx context.Context, name string) ([]admin.Target, error) {
-	if admin.IsAddress(c.str("broker")) {
-		return c.targets(ctx, true)
+	if b := c.str("broker"); admin.IsAddress(b) || strings.Contains(b, "/") && !c.cmd.is(mutates) {
+		return c.targets(ctx, false)
 	}
 	route, err := c.route(ctx, name)
 	if err != nil {
@@ -240,6 +240,9 @@ func (c *call) routeTargets(ctx context.Context, name string) ([]admin.Target, e
 		out = append(out, t)
 	}
 	if len(out) == 0 {
+		if _, err := c.targets(ctx, true); err != nil { // no such broker or cluster
+			return nil, err
+		}
 		return nil, fail(ExitNotFound, "TOPIC_NOT_FOUND", "topic %q is on no broker asked", name)
 	}
 	return out, nil

@@ -13,7 +13,7 @@ func auditCommands() []*command {
 	return []*command{
 		{
 			path: "audit list", summary: "local record of changes", attrs: local, run: runAuditList, schema: "mqctl.audit.list/v1", exits: []int{ExitBadConfig},
-			examples: []string{"mqctl audit list", "mqctl audit list --since 24h --target broker-a -o json"},
+			examples: []string{"mqctl audit list", "mqctl audit list --reverse --limit 5", "mqctl audit list --since 24h --target broker-a -o json"},
 			flags: []flagSpec{
 				{key: "since", meta: "TIME", help: "only changes after a moment: 2h, 2026-11-29T10:00"},
 				{key: "target", meta: "NAME", help: "only changes of this broker, topic, group or key"},

@@ -69,6 +69,11 @@ func (c *call) explain(err error) error {
 func (c *call) at(err error, t admin.Target) *Message {
 	m := *asMessage(c.explain(err))
 	m.Target = t.String()
+	if m.Code == "NO_MASTER" && t.Broker != "" {
+		m.Text = "no master of " + t.Broker + " is registered"
+		m.Try = nil
+		m.offer("mqctl broker list", "start the master", "mqctl ha promote "+t.Broker+" --id N --force")
+	}
 	if t.Addr != "" {
 		m.Addr = t.Addr
 	}

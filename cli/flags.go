@@ -105,6 +105,9 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		if c.is(local) && !f.local && (!old || f.key != "namesrv") { // mqadmin takes -n everywhere
 			continue
 		}
+		if f.key == "broker" && !c.choosesBroker() {
+			continue
+		}
 		if c.is(server) && (f.key == "json-int" || f.key == "schema-version") {
 			continue // they print one line of their own
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -152,6 +153,14 @@ func (p *parser) known(path string) bool {
 	return noun || p.r.byPath[path] != nil
 }
 
+// sameVerb are words that other programs use for our verbs.
+var sameVerb = map[string][]string{
+	"add": {"create", "set"}, "new": {"create", "add"}, "make": {"create"}, "update": {"set"}, "modify": {"set"}, "edit": {"set"}, "change": {"set"}, "alter": {"set"},
+	"remove": {"delete", "rm"}, "rm": {"delete"}, "del": {"delete", "rm"}, "delete": {"rm"}, "drop": {"delete", "rm"},
+	"show": {"get", "status", "list", "show"}, "describe": {"get", "status", "show"}, "view": {"get", "status", "show"}, "info": {"status", "get"}, "inspect": {"get", "status"},
+	"ls": {"list"}, "all": {"list"}, "topics": {"traffic"}, "stats": {"status"}, "run": {"start"}, "kill": {"stop"},
+}
+
 func (p *parser) unknown(path, word string) error {
 	if path == "" {
 		m := usage("UNKNOWN_COMMAND", "unknown command %q", word)
@@ -171,8 +180,14 @@ func (p *parser) unknown(path, word string) error {
 	if len(p.r.builtVerbs(path)) == 0 {
 		m.reason("nothing of %s is built yet", path)
 	}
-	for _, w := range nearest(word, p.r.builtVerbs(path)) {
-		m.offer("mqctl " + path + " " + w)
+	verbs := p.r.builtVerbs(path)
+	for _, w := range append(nearest(word, verbs), sameVerb[strings.ToLower(word)]...) {
+		if line := "mqctl " + path + " " + w; slices.Contains(verbs, w) && !slices.Contains(m.Try, line) {
+			m.offer(line)
+		}
+	}
+	if len(m.Try) == 0 {
+		m.offer("mqctl help " + path)
 	}
 	return m
 }

@@ -128,6 +128,9 @@ func (p *parser) explain(err error, word string) error {
 	if f := twinFlag(p.l.cmd, name); f != nil && !p.l.old {
 		return m.because("%s belongs to %s", spelled, p.l.cmd.old).try(p.v.hint(f))
 	}
+	if name == "broker" {
+		return p.chosenNoBroker(m)
+	}
 	if near := nearest(name, p.v.builtNames()); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
 			m.offer("--" + n)
@@ -182,7 +185,26 @@ func (p *parser) misplaced(key, spelled string) error {
 				because("it belongs to commands that change something")
 		}
 	}
-	return usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled).try("mqctl " + cmd + " --help")
+	m := usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled)
+	if key == "broker" {
+		return p.chosenNoBroker(m)
+	}
+	return m.try("mqctl " + cmd + " --help")
+}
+
+// chosenNoBroker says why a command does not take --broker.
+func (p *parser) chosenNoBroker(m *Message) *Message {
+	c := p.l.cmd
+	cmd := c.name(p.l.old)
+	switch {
+	case c.is(local):
+		m.reason("it asks no broker")
+	case c.argFrom == "broker":
+		return m.because("the broker is its argument; nothing was sent").try("mqctl " + cmd + " " + c.args)
+	default:
+		m.reason("it asks nameservers or controllers, not one broker; nothing was sent")
+	}
+	return m.try("mqctl " + cmd + " --help")
 }
 
 // arguments checks what stands outside of flags and, for a camel-case command,
@@ -218,9 +240,9 @@ func (p *parser) arguments() error {
 		}
 		return m.lacksArgument(c, len(l.args), l.values)
 	case c.max == 0 && len(l.args) > 0:
-		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes no arguments", l.args[0], name)
+		return p.flagFor(usage("STRAY_ARGUMENT", "%q is not expected here; %s takes no arguments", l.args[0], name), l.args[0])
 	case c.max > 0 && len(l.args) > c.max:
-		return usage("STRAY_ARGUMENT", "%q is not expected here; %s takes %s", l.args[c.max], name, c.args)
+		return p.flagFor(usage("STRAY_ARGUMENT", "%q is not expected here; %s takes %s", l.args[c.max], name, c.args), l.args[c.max])
 	}
 	for _, a := range l.args {
 		if a == "" {
@@ -228,6 +250,32 @@ func (p *parser) arguments() error {
 		}
 	}
 	return nil
+}
+
+// flagFor offers what a word too many is probably meant for: the one thing of a
+// list, the body of a message, or the topic or group that the command takes as a flag.
+func (p *parser) flagFor(m *Message, word string) *Message {
+	l := p.l
+	m.reason("nothing was sent")
+	if l.old {
+		return m
+	}
+	noun, listed := strings.CutSuffix(l.cmd.path, " list")
+	line := "mqctl " + l.cmd.path
+	for _, a := range l.args[:l.cmd.max] {
+		line += " " + shellWord(a)
+	}
+	for _, key := range []string{"body", "topic", "group"} {
+		if f := flagOfKey(p.v, key); f != nil && f.arg == 0 && len(l.values[key]) == 0 && !listed {
+			m.offer(line + " --" + key + " " + shellWord(word))
+			break
+		}
+	}
+	if one := p.r.byPath[noun+" get"]; listed && one != nil && one.argFrom == noun {
+		m.offer("mqctl " + one.path + " " + shellWord(word))
+	}
+	m.offer("mqctl " + l.cmd.path + " --help")
+	return m
 }
 
 // stray explains an argument after a camel-case command. Often it is the value

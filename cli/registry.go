@@ -106,6 +106,24 @@ func (c *command) forms() []*command {
 	return out
 }
 
+// brokerless are the commands, or the beginnings of their names, that ask
+// nameservers or controllers only.
+var brokerless = []string{"nameserver ", "kv ", "controller ", "topic order ", "topic route", "wait topic", "cluster route-check", "ha syncset"}
+
+// choosesBroker reports whether --broker means something to a command: it would be
+// taken and forgotten by one that asks no broker, or whose argument is the broker.
+func (c *command) choosesBroker() bool {
+	if c.argFrom == "broker" && c.min > 0 {
+		return false
+	}
+	for _, b := range brokerless {
+		if strings.HasPrefix(c.path, b) {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *command) is(a attr) bool { return c.attrs&a != 0 }
 
 // repeats reports whether --watch can repeat it: it changes nothing, and ends by

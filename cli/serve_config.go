@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
@@ -93,17 +94,27 @@ func storeConfig(c *call, dir string, fsys vfs.FS) (*broker.Config, error) {
 	return cfg, nil
 }
 
+// unreadableConfig is the error of a configuration file that cannot be opened.
+func unreadableConfig(name string, err error) *Message {
+	if errors.Is(err, fs.ErrNotExist) {
+		m := noFile(name)
+		m.offer("mqctl config init")
+		return m
+	}
+	return fail(ExitBadConfig, "BAD_CONFIG", "cannot read the configuration: %v", err).try("ls -l " + shellWord(name))
+}
+
 func readConfigFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err == nil && info.Size() > maxConfigFile {
 		return nil, fail(ExitBadConfig, "BAD_CONFIG", "%s is larger than %d bytes: is it the configuration of a broker?", name, maxConfigFile)
 	}
 	if err != nil {
-		return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot read the configuration: %v", err)
+		return nil, unreadableConfig(name, err)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fail(ExitBadConfig, "BAD_CONFIG", "cannot read the configuration: %v", err)
+		return nil, unreadableConfig(name, err)
 	}
 	return b, nil
 }
@@ -211,6 +222,9 @@ func configMessage(e *broker.ConfigError) *Message {
 	m := fail(ExitBadConfig, "BAD_CONFIG", "%s", bare.Error())
 	if e.Try != "" {
 		m.offer(e.Try)
+	} else if e.File != "" {
+		m.reason("nothing was started or sent")
+		m.offer("mqctl config lint " + shellWord(e.File))
 	}
 	return m
 }

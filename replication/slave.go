@@ -110,6 +110,13 @@ func (s *Slave) SetMaster(addr, haAddr string) {
 	s.changed = make(chan struct{})
 }
 
+// Waits says why nobody is followed yet, as long as nobody is.
+func (s *Slave) Waits(sentence string) {
+	if _, ha, _ := s.target(); ha == "" {
+		s.setState(Connecting, sentence)
+	}
+}
+
 // target is whom to follow, and a channel that is closed when that changes.
 func (s *Slave) target() (addr, ha string, changed <-chan struct{}) {
 	s.mu.Lock()
