@@ -43,7 +43,9 @@ mqctl cluster health
 `},
 	{"failover-forced", "make a slave the master after a crash, with at most so much lost", "0; 7 when more might be lost, and nothing was done", `mqctl ha promote broker-a --id 1 --force --max-loss 1MiB
 `},
-	{"rolling-upgrade", "upgrade slaves, then masters", "0; 5 at the first broker that does not come back, with the rest untouched", `for b in broker-a broker-b; do
+	{"rolling-upgrade", "upgrade slaves, then masters", "0; 5 at the first broker that does not come back, with the rest untouched", `# Clients learn of brokers every 30 s: where no send may fail, put "sleep 35" before each
+# promotion, and "sleep 65" before a former master is stopped.
+for b in broker-a broker-b; do
   ssh "$b-slave" 'mqctl broker stop --grace 30s && systemctl start mqctl-slave'
   mqctl wait broker "$b/1" --ready --for 2m
   mqctl wait ha --broker "$b" --max-gap 0 --stable 3s --for 10m

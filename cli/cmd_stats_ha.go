@@ -558,7 +558,7 @@ func pipeHA(p *printer, r *result) {
 			continue
 		}
 		for _, l := range append([]string{strings.Join(p.haHead(it), "   ")}, lines...) {
-			fmt.Fprintf(p.err, "note    %s\n", l)
+			p.tell("note    %s", l)
 		}
 	}
 	columns := haColumns

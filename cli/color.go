@@ -22,6 +22,9 @@ type style struct {
 	red, yellow, green, cyan, bold, dim func(string) string
 }
 
+// paints says whether colours are in use.
+func (s *style) paints() bool { return s.bold != nil && s.bold("x") != "x" }
+
 // newStyle looks at one stream by itself. choice is --color or MQCTL_COLOR.
 func newStyle(w io.Writer, choice string, env func(string) string) style {
 	s := style{now: time.Now(), utf8: localeUTF8(env)}

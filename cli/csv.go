@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/csv"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ func (p *printer) printCSV(r *result) error {
 	}
 	w.Flush()
 	if len(left) > 0 && (p.headers || !p.watching) {
-		fmt.Fprintf(p.err, "note    csv has no room for nested fields: %s\n", strings.Join(left, ", "))
+		p.tell("note    csv has no room for nested fields: %s", strings.Join(left, ", "))
 	}
 	p.broken = w.Error()
 	return nil

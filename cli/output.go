@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"sort"
-	"strings"
 	"syscall"
 	"text/template"
 	"time"
@@ -66,26 +65,39 @@ type printer struct {
 // formats are the values of --output.
 var formats = []string{"table", "wide", "json", "jsonl", "csv", "name", "template=TEXT", "mqadmin"}
 
-// printf writes to stdout. mqadmin's layouts have no colours, so what is no text in them
-// came with a name or a message and is not for a terminal.
-func (p *printer) printf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if p.format == "mqadmin" {
-		text = strings.Map(func(r rune) rune {
-			if r < ' ' && r != '\t' && r != '\n' || r >= 0x7f && r < 0xa0 {
-				return '?'
-			}
-			return r
-		}, text)
+// printf writes to stdout.
+func (p *printer) printf(format string, args ...any) { p.write([]byte(fmt.Sprintf(format, args...))) }
+
+// write writes text to stdout. Names, keys and bodies in it come from elsewhere: of control
+// characters a terminal sees only line ends, tabs and colours. Tables have no others in
+// pipes either; data in a pipe stays as it is.
+func (p *printer) write(b []byte) {
+	switch p.format {
+	case "json", "jsonl":
+		if p.style.terminal {
+			b = escapeControls(b)
+		}
+	case "csv", "name", "template":
+		if p.style.terminal {
+			b = replaceControls(b, p.style.paints())
+		}
+	default:
+		b = replaceControls(b, p.style.paints() && p.format != "mqadmin") // mqadmin has no colours
 	}
-	p.write([]byte(text))
+	p.emit(b)
 }
 
-func (p *printer) write(b []byte) {
+// emit writes bytes to stdout as they are.
+func (p *printer) emit(b []byte) {
 	if p.broken != nil || len(b) == 0 {
 		return
 	}
 	_, p.broken = p.out.Write(b)
+}
+
+// tell writes a line to stderr.
+func (p *printer) tell(format string, args ...any) {
+	_, _ = p.err.Write(replaceControls([]byte(fmt.Sprintf(format, args...)+"\n"), p.errStyle.paints())) // nobody could be told of a failure
 }
 
 // quiet reports whether writing failed only because the reader has gone.
@@ -96,7 +108,7 @@ func (p *printer) print(r *result) error {
 	p.arrange(r)
 	switch {
 	case r.raw != nil:
-		p.write(r.raw)
+		p.emit(r.raw)
 	case p.format == "json":
 		return p.printJSON(r)
 	case p.format == "jsonl":
@@ -115,7 +127,7 @@ func (p *printer) print(r *result) error {
 		p.view.outputs[p.format](p, r)
 	case p.format == "raw":
 		for _, item := range r.items {
-			p.write(p.view.body(item))
+			p.emit(p.view.body(item))
 		}
 	case p.format == "template":
 		return p.printTemplate(r)
@@ -258,7 +270,7 @@ func (p *printer) messages(r *result) {
 	if p.format == "jsonl" {
 		for _, m := range r.errors {
 			if b, err := marshal(m); err == nil {
-				fmt.Fprintf(p.err, "%s\n", b)
+				p.tell("%s", escapeControls(b))
 			}
 		}
 	} else {
@@ -290,6 +302,6 @@ func (p *printer) message(m *Message, label string) {
 			}
 			text = paint(line[:len(label)]) + line[len(label):]
 		}
-		fmt.Fprintln(p.err, text)
+		p.tell("%s", text)
 	}
 }

@@ -157,7 +157,7 @@ func (w *watching) redraw(r *result, failed error) error {
 	}
 	b.WriteString("\x1b[J")
 	w.screen = lines
-	p.write([]byte(b.String()))
+	p.emit([]byte(b.String())) // its lines came through write
 	return nil
 }
 
