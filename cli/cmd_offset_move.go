@@ -119,7 +119,7 @@ func runOffsetReset(ctx context.Context, c *call) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, warnings: notes, extra: resetWords{group, topic, to.text, to.when(c)}}
+	r := &result{cluster: clusterOf(targets), change: &change{DryRun: c.dryRun()}, warnings: notes, extra: resetWords{group, topic, to.text, to.when(c), c.forced()}}
 	p := &offsetPlan{group: group, topics: []string{topic}, offline: c.on("offline") || c.cmd.old == "resetOffsetByTimeOld",
 		millis: to.moment(), to: func(ctx context.Context, t admin.Target, q *queueState) (int64, bool, error) {
 			if c.given("queue") && int64(q.queue) != c.whole("queue") {
@@ -137,9 +137,12 @@ func runOffsetReset(ctx context.Context, c *call) (*result, error) {
 	return c.finishOffsets(ctx, r, targets, p, fmt.Sprintf("moving group %q in topic %q to %s", group, topic, to.text), to.queues)
 }
 
+// forced is mqadmin's -f, true unless it is false.
+func (c *call) forced() bool { return !c.given("force") || c.on("force") }
+
 // keepsForward is mqadmin's -f false: a queue goes back only.
 func (c *call) keepsForward(q *queueState, n int64) bool {
-	return c.given("force") && !c.on("force") && q.stored != nil && n > *q.stored
+	return !c.forced() && q.stored != nil && n > *q.stored
 }
 
 // resetTarget reads where to, in both vocabularies.
@@ -251,6 +254,7 @@ func runOffsetClone(ctx context.Context, c *call) (*result, error) {
 type resetWords struct {
 	group, topic, text string
 	millis             int64
+	force              bool
 }
 
 // when is the moment as mqadmin prints it.
@@ -280,13 +284,13 @@ func (o *offsetTarget) moment() *int64 {
 // oldOffsetReset is mqadmin's layout, whether members are online or not.
 func oldOffsetReset(p *printer, r *result) {
 	w, _ := r.extra.(resetWords)
-	p.printf("start reset consumer offset by specified, group[%s], topic[%s], force[true], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.text, w.millis)
+	p.printf("start reset consumer offset by specified, group[%s], topic[%s], force[%t], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.force, w.text, w.millis)
 	oldOffsetSkip(p, r)
 }
 
 func oldOffsetResetOld(p *printer, r *result) {
 	w, _ := r.extra.(resetWords)
-	p.printf("reset consumer offset by specified consumerGroup[%s], topic[%s], force[true], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.text, w.millis)
+	p.printf("reset consumer offset by specified consumerGroup[%s], topic[%s], force[%t], timestamp(string)[%s], timestamp(long)[%d]\n", w.group, w.topic, w.force, w.text, w.millis)
 	oldResetTable(p, r)
 }
 

@@ -186,7 +186,7 @@ func (c *call) find(ctx context.Context, name string) ([]admin.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := a.Targets(ctx, admin.Selector{Broker: name})
+	targets, err := a.Targets(ctx, admin.Selector{Cluster: c.str("cluster"), Broker: name})
 	var missing *admin.NotFound
 	if errors.As(err, &missing) && missing.Kind == "broker" {
 		return nil, nil
@@ -308,7 +308,7 @@ const roleNews = 2 * time.Minute
 func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin.Target, error) {
 	name, id, byID := strings.Cut(c.arg(0), "/")
 	if byID && !admin.IsAddress(c.arg(0)) && (id == "0") == (want == slaveRole) {
-		all, err := a.Targets(ctx, admin.Selector{Broker: name})
+		all, err := a.Targets(ctx, admin.Selector{Cluster: c.str("cluster"), Broker: name})
 		if err != nil {
 			return admin.Target{}, err
 		}
@@ -316,7 +316,7 @@ func (c *call) meantBy(ctx context.Context, a *admin.Client, want string) (admin
 			return t, nil
 		}
 	}
-	targets, err := a.Targets(ctx, admin.Selector{Broker: c.arg(0)})
+	targets, err := a.Targets(ctx, admin.Selector{Cluster: c.str("cluster"), Broker: c.arg(0)})
 	if err != nil {
 		return admin.Target{}, err
 	}

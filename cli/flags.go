@@ -105,7 +105,7 @@ func vocabularyOf(c *command, old bool) *vocabulary {
 		if c.is(local) && !f.local && (!old || f.key != "namesrv") { // mqadmin takes -n everywhere
 			continue
 		}
-		if f.key == "broker" && !c.choosesBroker() {
+		if f.key == "broker" && !c.choosesBroker() || f.key == "cluster" && !c.choosesCluster() {
 			continue
 		}
 		if c.is(server) && (f.key == "json-int" || f.key == "schema-version") {

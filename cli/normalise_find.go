@@ -128,8 +128,8 @@ func (p *parser) explain(err error, word string) error {
 	if f := twinFlag(p.l.cmd, name); f != nil && !p.l.old {
 		return m.because("%s belongs to %s", spelled, p.l.cmd.old).try(p.v.hint(f))
 	}
-	if name == "broker" {
-		return p.chosenNoBroker(m)
+	if name == "broker" || name == "cluster" {
+		return p.chosenNothing(m, name)
 	}
 	if near := nearest(name, p.v.builtNames()); len(near) > 0 {
 		for _, n := range near[:min(len(near), 3)] {
@@ -186,19 +186,21 @@ func (p *parser) misplaced(key, spelled string) error {
 		}
 	}
 	m := usage("UNKNOWN_FLAG", "%s has no flag %s", cmd, spelled)
-	if key == "broker" {
-		return p.chosenNoBroker(m)
+	if key == "broker" || key == "cluster" {
+		return p.chosenNothing(m, key)
 	}
 	return m.try("mqctl " + cmd + " --help")
 }
 
-// chosenNoBroker says why a command does not take --broker.
-func (p *parser) chosenNoBroker(m *Message) *Message {
+// chosenNothing says why a command does not take --broker or --cluster.
+func (p *parser) chosenNothing(m *Message, key string) *Message {
 	c := p.l.cmd
 	cmd := c.name(p.l.old)
 	switch {
 	case c.is(local):
 		m.reason("it asks no broker")
+	case key == "cluster":
+		m.reason("it asks nameservers, not one cluster; nothing was sent")
 	case c.argFrom == "broker":
 		return m.because("the broker is its argument; nothing was sent").try("mqctl " + cmd + " " + c.args)
 	default:

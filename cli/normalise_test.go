@@ -355,6 +355,9 @@ func TestMessagesOfTheFrontDoor(t *testing.T) {
 		{"topic route orders --broker b", "topic route has no flag --broker", "it asks nameservers or controllers, not one broker", "mqctl topic route --help"},
 		{"--broker b nameserver status", "nameserver status has no flag --broker", "it asks nameservers or controllers, not one broker", "mqctl nameserver status --help"},
 		{"ha promote broker-a --id 1 --broker b", "ha promote has no flag --broker", "the broker is its argument", "mqctl ha promote BROKER|HOST:PORT"},
+		{"topic route orders --cluster c", "topic route has no flag --cluster", "it asks nameservers, not one cluster", "mqctl topic route --help"},
+		{"--cluster c nameserver status", "nameserver status has no flag --cluster", "it asks nameservers, not one cluster", "mqctl nameserver status --help"},
+		{"config keys --cluster c", "config keys has no flag --cluster", "it asks no broker", "mqctl config keys --help"},
 		{"config keys --broker b", "config keys has no flag --broker", "it asks no broker", "mqctl config keys --help"},
 		{"cluster list --outptu json", "cluster list has no flag --outptu", "", "--output"},
 	}

@@ -101,5 +101,6 @@ func TestResetOnline(t *testing.T) {
 	run(0, "offset reset readers --topic orders --to earliest --yes -o json", `"method": "ONLINE"`, `"delta": -5`, `"readAgain": 10`)
 	run(0, "offset reset readers --topic orders --to-offset broker-a:0=4 --yes -o json", `"after": 4`, `"method": "ONLINE"`)
 	run(0, "offset list readers -o csv --no-headers --fields queueId,consumerOffset", "0,4\n", "1,0\n")
+	run(0, "resetOffsetByTime -g readers -t orders -s 0 -f false", "force[false], timestamp(string)[0], timestamp(long)[0]\n#brokerName ")
 	run(0, "resetOffsetByTime -g readers -t orders -s 0", "start reset consumer offset by specified, group[readers], topic[orders], force[true], timestamp(string)[0], timestamp(long)[0]\n#brokerName ", "broker-a                                  0                                         0 ")
 }

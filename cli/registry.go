@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -122,6 +123,14 @@ func (c *command) choosesBroker() bool {
 		}
 	}
 	return true
+}
+
+// clusterless are those that ask nameservers, of which one knows many clusters.
+var clusterless = []string{"nameserver ", "kv ", "topic order ", "topic route", "wait topic", "cluster route-check"}
+
+// choosesCluster is choosesBroker of --cluster.
+func (c *command) choosesCluster() bool {
+	return !slices.ContainsFunc(clusterless, func(b string) bool { return strings.HasPrefix(c.path, b) })
 }
 
 func (c *command) is(a attr) bool { return c.attrs&a != 0 }
