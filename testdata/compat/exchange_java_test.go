@@ -315,15 +315,9 @@ func (x *exchange) look() *exchanged {
 		x.must(err)
 		s.progress[q] = a.number("offset")
 	}
-	var info *answer
-	until(x.t, 10*time.Second, "runtime information", func() bool {
-		a, err := w.call(28, nil, nil)
-		x.must(err)
-		info = a
-		return a.Code == 0 // the original refuses it in its first second: it has measured nothing yet
-	})
-	var err error
-	s.end, err = strconv.ParseInt(info.table()["commitLogMaxOffset"], 10, 64)
+	a, err := w.call(28, nil, nil)
+	x.must(done(a, err))
+	s.end, err = strconv.ParseInt(a.table()["commitLogMaxOffset"], 10, 64)
 	x.must(err)
 	s.sum = x.logSum(s.end)
 	return s

@@ -325,7 +325,12 @@ func apacheBrokerWith(t testing.TB, name, namesrv, store string, heapMB int, mor
 		"storePathRootDir=%s\nstorePathCommitLog=%s/commitlog\n%s\n",
 		name, port, namesrv, store, store, strings.Join(more, "\n"))
 	p = javaServer(t, filepath.Join(t.TempDir(), name), "org.apache.rocketmq.broker.BrokerStartup", heapMB, conf, strconv.Itoa(port))
-	return fmt.Sprintf("127.0.0.1:%d", port), p
+	addr = fmt.Sprintf("127.0.0.1:%d", port)
+	until(t, 30*time.Second, "runtime information of the original", func() bool {
+		res, err := ask(addr, 28, nil)
+		return err == nil && res.Code == 0 // in its first second it has measured nothing yet, and answers with an exception
+	})
+	return addr, p
 }
 
 // TestOurCommandsOnApache steers the original with our commands.
