@@ -49,7 +49,7 @@ func slaveBack(t *testing.T, client string) {
 	caught := time.Since(begun)
 	during := float64(bytesOf(loads)-before) / caught.Seconds()
 	kept := func() float64 { return float64(bytesOf(loads)-before) / time.Since(begun).Seconds() }
-	until(t, caught+10*time.Second, "what the senders lack of half their rate made up for", func() bool { return kept() >= 0.95*rate/2 })
+	until(t, caught+30*time.Second, "what the senders lack of half their rate made up for", func() bool { return kept() >= 0.95*rate/2 })
 	var ids []string
 	for _, l := range loads {
 		ok, errs := l.end()
@@ -61,7 +61,7 @@ func slaveBack(t *testing.T, client string) {
 	t.Logf("%d MiB caught up in %v; senders: %.0f MB/s alone; of the half of it, %.0f MB/s, %.0f during the copy, and all of it %v after its begin",
 		sent>>20, caught.Round(time.Millisecond), rate/1e6, rate/2e6, during/1e6, time.Since(begun).Round(time.Millisecond))
 	// On a quiet machine it is 63 to 100 %: clients and both brokers share its two cores.
-	if during < 0.5*rate/2 {
+	if caught > 2*time.Second && during < 0.5*rate/2 { // a shorter one is over before much can be said of it
 		t.Errorf("senders kept %.0f %% of half their rate during the copy", 200*during/rate)
 	}
 	t.Cleanup(func() {
